@@ -1,0 +1,49 @@
+"""`pytest --perfgate`: keep what pytest-benchmark measured as a run of the store.
+
+pytest loads this module in every session, so it imports nothing heavy and does nothing without the
+option; `pytest_recorder.py` does the work.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; none of them does anything without `--perfgate`."""
+    group = parser.getgroup("perfgate", "keep benchmark results")
+    group.addoption(
+        "--perfgate",
+        action="store_true",
+        help="keep the results of pytest-benchmark as a run of the perfgate store",
+    )
+    group.addoption(
+        "--perfgate-store",
+        metavar="URL",
+        help="the store, as a path or URL (default: the configured one)",
+    )
+    group.addoption(
+        "--perfgate-session",
+        metavar="NAME",
+        default="",
+        help="name of the job that measures base and head together (default: none)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin recording, if it was asked for. Workers of xdist leave that to their controller."""
+    if not config.getoption("perfgate") or hasattr(config, "workerinput"):
+        return
+    if not config.pluginmanager.hasplugin("benchmark"):
+        raise pytest.UsageError(
+            "--perfgate: pytest-benchmark is not active; "
+            "install it with `pip install 'perfgate[pytest]'` and do not switch it off"
+        )
+    try:
+        # Optional and heavy: the database and numpy are loaded only for those who ask.
+        from perfgate.pytest_recorder import Recorder
+    except ImportError as error:
+        raise pytest.UsageError(
+            f"--perfgate: {error.name} is missing; install it with `pip install 'perfgate[pytest]'`"
+        ) from None
+    config.pluginmanager.register(Recorder(config), "perfgate-recorder")

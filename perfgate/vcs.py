@@ -1,0 +1,173 @@
+"""Reads a git repository through the `git` program, with fixed argument lists.
+
+Works in shallow clones, and without git or outside a repository as far as each function says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from perfgate.errors import UserError
+from perfgate.model import Revision
+
+# Untracked folders that running benchmarks makes; they do not make a tree dirty.
+_BY_PRODUCTS = frozenset({".perfgate", ".benchmarks", ".pytest_cache", "__pycache__"})
+
+# Whatever the user configured, the output is the one that is parsed here.
+_FIXED = ("-c", "log.showSignature=false", "-c", "core.fsmonitor=false")
+
+_NO_GIT = 127
+_CHUNK_BYTES = 1 << 20
+
+
+def read_revision(directory: Path) -> Revision:
+    """The revision of the working tree that holds `directory`.
+
+    `dirty` digests the changed tracked files and the untracked ones that git does not ignore, apart
+    from by-products of benchmarks. The commit is "" outside a repository, without git and before
+    the first commit. Raises `UserError` for a repository that git refuses to read.
+    """
+    root = _root(directory)
+    if root is None:
+        return Revision("")
+    log = _git(root, "log", "-1", "--encoding=UTF-8", "--format=%H%x00%an%x00%ct%x00%s", "HEAD")
+    if log.returncode:
+        return Revision("")
+    commit, author, seconds, subject = _text(log).split("\0")
+    return Revision(
+        commit,
+        dirty=_dirty(root),
+        branch=_text(_git(root, "symbolic-ref", "--quiet", "--short", "HEAD")),
+        author=author,
+        subject=subject,
+        committed_at=datetime.fromtimestamp(int(seconds), UTC).isoformat(),
+    )
+
+
+def resolve(directory: Path, rev: str) -> str:
+    """The full commit id of `rev`; a branch may be known under its name at `origin` only.
+
+    Raises `UserError` for a revision that is not there and outside a repository.
+    """
+    root = _root(directory)
+    if root is None:
+        raise UserError(f"revision {rev}: {directory} is not in a git repository", _hint_for(root))
+    for name in (rev, f"origin/{rev}"):
+        if commit := _commit(root, name):
+            return commit
+    raise UserError(f"revision {rev}: not in this repository", _hint_for(root))
+
+
+def merge_base(directory: Path, a: str, b: str) -> str | None:
+    """The newest common ancestor of two revisions; None where history holds none.
+
+    A shallow clone may have cut it off. Raises `UserError` where `resolve` does.
+    """
+    found = _git(directory, "merge-base", resolve(directory, a), resolve(directory, b))
+    return _text(found) or None
+
+
+def first_parents(directory: Path, rev: str, limit: int = 1000) -> tuple[str, ...]:
+    """`rev` and its ancestors along first parents, newest first, at most `limit` commits.
+
+    Raises `UserError` where `resolve` does.
+    """
+    commit = resolve(directory, rev)
+    listed = _git(directory, "rev-list", "--first-parent", f"--max-count={limit}", commit)
+    return tuple(_text(listed).split())
+
+
+def is_shallow(directory: Path) -> bool:
+    """Whether the clone that holds `directory` was made without its whole history."""
+    return _text(_git(directory, "rev-parse", "--is-shallow-repository")) == "true"
+
+
+def _git(directory: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = ("git", "-C", str(directory), "--no-pager", *_FIXED, *arguments)
+    variables = os.environ | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        return subprocess.run(
+            command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, _NO_GIT, b"", b"git: not installed")
+
+
+def _text(done: subprocess.CompletedProcess[bytes]) -> str:
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace").strip("\n")
+
+
+def _root(directory: Path) -> Path | None:
+    found = _git(directory, "rev-parse", "--show-toplevel")
+    if b"dubious ownership" in found.stderr:
+        raise UserError(
+            f"repository {directory}: git refuses it because another user owns it",
+            "git config --global --add safe.directory FOLDER",
+        )
+    return Path(os.fsdecode(found.stdout.rstrip(b"\n"))) if found.returncode == 0 else None
+
+
+def _commit(root: Path, rev: str) -> str:
+    """The commit id, or ""; `--verify` refuses what would be an option."""
+    if "\0" in rev:
+        return ""
+    return _text(_git(root, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}"))
+
+
+def _hint_for(root: Path | None) -> str:
+    if root is None:
+        return "run it inside the repository, with git installed"
+    if is_shallow(root):
+        return "this clone is shallow: fetch the rest with `git fetch --unshallow`"
+    return "see what there is with `git log`, or fetch it with `git fetch`"
+
+
+def _dirty(root: Path) -> str:
+    """A digest of what differs from HEAD, "" for nothing; it does not depend on diff settings."""
+    changed = _paths(_git(root, "diff", "HEAD", "--name-only", "--no-renames", "-z"))
+    untracked = _paths(_git(root, "ls-files", "--others", "--exclude-standard", "-z"))
+    paths = sorted({*changed, *(path for path in untracked if not _is_by_product(path))})
+    if not paths:
+        return ""
+    digest = hashlib.sha256()
+    for path in paths:
+        name = os.fsencode(path)
+        digest.update(b"%d:%s" % (len(name), name))
+        digest.update(_content_digest(root / path))
+    return digest.hexdigest()[:16]
+
+
+def _paths(done: subprocess.CompletedProcess[bytes]) -> Iterable[str]:
+    return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+
+def _is_by_product(path: str) -> bool:
+    return not _BY_PRODUCTS.isdisjoint(PurePosixPath(path).parts)
+
+
+def _content_digest(path: Path) -> bytes:
+    if path.is_symlink():
+        return _digest(b"link", [os.fsencode(os.readlink(path))])
+    if path.is_dir():
+        nested = read_revision(path)
+        return _digest(b"repository", [nested.commit.encode(), nested.dirty.encode()])
+    try:
+        with path.open("rb") as file:
+            kind = b"program" if os.access(path, os.X_OK) else b"file"
+            return _digest(kind, iter(lambda: file.read(_CHUNK_BYTES), b""))
+    except FileNotFoundError:
+        return _digest(b"deleted", [])
+    except PermissionError:
+        return _digest(b"unreadable", [])
+
+
+def _digest(kind: bytes, parts: Iterable[bytes]) -> bytes:
+    digest = hashlib.sha256(kind)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()

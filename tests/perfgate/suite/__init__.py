@@ -1,0 +1,1 @@
+"""Tests of the suite: declaring, finding, running and recording benchmarks."""
