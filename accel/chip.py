@@ -1,0 +1,244 @@
+"""Chip: one generation of the machine, every number with its unit and where it comes from.
+
+A preset is a table of `Fact`s; the frozen `Chip` holds the values, `Chip.facts` the provenance. The
+machine layer reads only this record, so a what-if chip is a preset with other facts. Sources are
+abbreviated: SDK = aws-neuron-sdk at 81ce03ae, SDK@v2.26 = its tag v2.26.0; ARCH2/ARCH3/ARCH4 = its
+`nki/guides/architecture/` pages for trainium/inferentia2, trainium2 and trainium3; PERF =
+`nki/deep-dives/nki_perf_guide.rst`; DMA-BW = `nki/deep-dives/nki-dma-bandwidth-guide.rst`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from accel.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number with its provenance: `source` is the publication, the arithmetic, or the reason."""
+
+    value: int
+    origin: Literal["published", "derived", "assumed"]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One NeuronCore and its share of the device. Clocks in MHz, times in picoseconds.
+
+    `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work.
+    `dma_*`: a transfer is cut into contiguous elements; each DMA engine spends
+    `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
+    elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
+    `dma_min_element_ps`.
+    """
+
+    name: str
+    generation: int
+    cores: int
+    partitions: int
+    sbuf_partition_bytes: int
+    sbuf_reserved_bytes: int
+    psum_bank_bytes: int
+    psum_banks: int
+    stationary_max: int
+    moving_max: int
+    tensor_mhz: int
+    vector_mhz: int
+    scalar_mhz: int
+    gpsimd_mhz: int
+    sync_mhz: int
+    min_issue_cycles: int
+    fp32_passes: int
+    fp32_transpose_passes: int
+    tensor_latency_cycles: int
+    vector_overhead_cycles: int
+    vector_bytes_per_cycle: int
+    vector_16bit_bytes_per_cycle: int
+    scalar_overhead_cycles: int
+    scalar_reduce_cycles: int
+    gpsimd_overhead_cycles: int
+    activation_table_load_ps: int
+    dma_engines: int
+    dma_element_overhead_ps: int
+    dma_min_element_ps: int
+    dma_small_element_bytes: int
+    dma_small_bytes_per_us: int
+    dma_bytes_per_us: int
+    dma_latency_ps: int
+    dge_issue_ps: int
+    hbm_bytes_per_us: int
+    hbm_stack_bytes_per_us: int
+    hbm_bytes: int
+    facts: tuple[tuple[str, Fact], ...] = ()
+
+    @property
+    def nc_version(self) -> str:
+        """The language's name of this generation: gen2, gen3, gen4."""
+        return f"gen{self.generation}"
+
+    @property
+    def sbuf_usable_bytes(self) -> int:
+        """Bytes a partition that kernels may allocate."""
+        return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
+
+    def fact(self, field: str) -> Fact:
+        """The provenance of one field."""
+        return dict(self.facts)[field]
+
+    def peak_flops_per_us(self, dtype: str) -> int:
+        """Dense matmul FLOP per microsecond: 2 × 128 × 128 × clock ÷ passes of the dtype."""
+        passes = self.fp32_passes if dtype == "float32" else 1
+        return 2 * self.partitions * self.stationary_max * self.tensor_mhz // passes
+
+
+def _published(value: int, source: str) -> Fact:
+    return Fact(value, "published", source)
+
+
+def _derived(value: int, source: str) -> Fact:
+    return Fact(value, "derived", source)
+
+
+def _assumed(value: int, source: str) -> Fact:
+    return Fact(value, "assumed", source)
+
+
+_COMMON: dict[str, Fact] = {
+    "partitions": _published(128, "ARCH2, ARCH3, ARCH4: SBUF and PSUM have 128 partitions"),
+    "psum_bank_bytes": _published(2048, "ARCH2 PSUM: 8 banks of 2 KiB a partition"),
+    "psum_banks": _published(8, "ARCH2 PSUM"),
+    "stationary_max": _published(128, "nki.isa nc_matmul: stationary free size at most 128"),
+    "moving_max": _published(512, "nki.isa nc_matmul: moving free size at most 512"),
+    "min_issue_cycles": _published(64, "SDK@v2.26 nki.isa cost tables: issue interval about 64"),
+    "fp32_passes": _published(4, "ARCH2 L270: fp32 matmul takes 4 passes"),
+    "tensor_latency_cycles": _derived(
+        400, "PERF figures 18-26: a 128-column MATMUL lasts N + 398 to 485 cycles at 2.8 GHz"
+    ),
+    "gpsimd_overhead_cycles": _published(150, "SDK@v2.26 nki.isa: GpSimd start-up about 150"),
+    "scalar_reduce_cycles": _published(64, "ARCH2 L492: reading the reduce register, 64 cycles"),
+    "dma_min_element_ps": _published(7_000, "PERF figure 29: 4-byte elements take 7 ns each"),
+    "dma_engines": _published(16, "SDK nki-dma-overview.rst: 16 DMA engines a NeuronCore"),
+    "dma_latency_ps": _derived(
+        2_000_000,
+        "SDK nki-dma-overview.rst example 1: 2.72 µs end to end less 1.42 µs of data, "
+        "plus the semaphore; 1.3 µs start in DMA-BW L41",
+    ),
+}
+
+_PRESETS: dict[str, dict[str, Fact]] = {
+    "trn1": _COMMON
+    | {
+        "generation": _published(2, "SDK nki.isa nc_version: gen2"),
+        "cores": _published(2, "SDK trainium.rst: 2 NeuronCores a chip"),
+        "sbuf_partition_bytes": _published(192 * 1024, "ARCH2 L76: 24 MiB = 128 × 192 KiB"),
+        "sbuf_reserved_bytes": _published(16 * 1024, "SDK@v2.26 direct allocation guide: 16 KiB"),
+        "tensor_mhz": _published(2800, "ARCH2 L61-74"),
+        "vector_mhz": _published(1120, "ARCH2 L61-74"),
+        "scalar_mhz": _published(1400, "ARCH2 L61-74"),
+        "gpsimd_mhz": _published(1400, "ARCH2 L61-74"),
+        "sync_mhz": _published(1400, "SDK profile-schema-reference.rst: base clock 1.4 GHz"),
+        "fp32_transpose_passes": _published(4, "ARCH2: no transpose mode before NeuronCore-v3"),
+        "vector_overhead_cycles": _derived(
+            90, "timings of fused Mamba v2 at 512 and v3 on trn1 (those rows are fits)"
+        ),
+        "vector_bytes_per_cycle": _published(4, "ARCH2 L61-74: 128 lanes, one element a cycle"),
+        "vector_16bit_bytes_per_cycle": _published(2, "ARCH2: no performance mode"),
+        "scalar_overhead_cycles": _derived(
+            200, "PERF figure 16: 222 cycles for a one-element ACTIVATE (159 ns at 1.4 GHz)"
+        ),
+        "activation_table_load_ps": _published(368_000, "SDK@v2.26 neuron-profile images"),
+        "dma_element_overhead_ps": _assumed(0, "the published trn1 latencies fit two rates alone"),
+        "dma_small_element_bytes": _derived(2048, "matmul table on trn1: step between 1 and 2 KiB"),
+        "dma_small_bytes_per_us": _derived(6_400, "matmul table on trn1: tiled and hoisted rows"),
+        "dma_bytes_per_us": _derived(14_700, "matmul table on trn1: blocked rows; 17 in DMA-BW"),
+        "dge_issue_ps": _assumed(0, "descriptors are static on trn1 unless asked otherwise"),
+        "hbm_bytes_per_us": _published(410_000, "PERF figure 27: 130.46 GB/s shown as 31.82 %"),
+        "hbm_stack_bytes_per_us": _published(410_000, "as above: one core has a stack of its own"),
+        "hbm_bytes": _published(16 * 2**30, "SDK trainium.rst: 32 GiB a chip, 2 cores"),
+    },
+    "trn2": _COMMON
+    | {
+        "generation": _published(3, "SDK nki.isa nc_version: gen3"),
+        "cores": _published(8, "SDK trainium2.rst: 8 NeuronCores a chip"),
+        "sbuf_partition_bytes": _published(224 * 1024, "ARCH3 L39: 28 MiB = 128 × 224 KiB"),
+        "sbuf_reserved_bytes": _assumed(16 * 1024, "as on trn1; kernels plan with 208 KiB at most"),
+        "tensor_mhz": _published(2400, "ARCH3 L41-64"),
+        "vector_mhz": _published(960, "ARCH3 L41-64"),
+        "scalar_mhz": _published(1200, "ARCH3 L41-64"),
+        "gpsimd_mhz": _published(1200, "ARCH3 L41-64"),
+        "sync_mhz": _published(1200, "SDK profile-schema-reference.rst: base clock 1.2 GHz"),
+        "fp32_transpose_passes": _published(2, "ARCH3: fp32 transpose mode 2x faster"),
+        "vector_overhead_cycles": _published(
+            144, "nki-library d2ad3a5 rotational_topk_utils.py: fixed 144 cycles an instruction"
+        ),
+        "vector_bytes_per_cycle": _published(8, "ARCH3 L41-64: 256 elements a cycle"),
+        "vector_16bit_bytes_per_cycle": _published(8, "ARCH3 L41-64: 512 16-bit elements"),
+        "scalar_overhead_cycles": _derived(
+            280,
+            "DMA overview: ACTIVATE of 128 elements lasts 400 ns = 128 + 352 cycles, of 4096 "
+            "elements N + 356; kernels back to back issue at N + 282 to 296",
+        ),
+        "activation_table_load_ps": _published(1_280_000, "SDK nki-dma-overview.rst: 1.28 µs"),
+        "dma_element_overhead_ps": _derived(
+            14_000, "kernel-optimization profiles: packet-time sums of v2 and v3 over elements"
+        ),
+        "dma_small_element_bytes": _assumed(0, "one rate for all sizes fits trn2"),
+        "dma_small_bytes_per_us": _assumed(27_200, "unused: no small-element rate on trn2"),
+        "dma_bytes_per_us": _published(27_200, "SDK nki-dma-overview.rst L16: 27.2 GB/s"),
+        "dge_issue_ps": _published(600_000, "SDK nki-dge.rst L124: about 600 ns each"),
+        "hbm_bytes_per_us": _derived(358_000, "profiler: 716 GB/s a stack, 2 cores a stack"),
+        "hbm_stack_bytes_per_us": _derived(
+            716_000, "kernel-optimization profiles: bytes over MBU percent; 2.9 TB/s over 4 stacks"
+        ),
+        "hbm_bytes": _published(12 * 2**30, "SDK trainium2.rst: 96 GiB a chip, 8 cores"),
+    },
+}
+
+_PRESETS["trn3"] = _PRESETS["trn2"] | {
+    "generation": _published(4, "SDK nki.isa nc_version: gen4"),
+    "cores": _published(8, "SDK trainium3.rst: 8 NeuronCores a chip"),
+    "sbuf_partition_bytes": _derived(256 * 1024, "ARCH4 L36: 32 MiB ÷ 128 partitions"),
+    "tensor_mhz": _published(2400, "ARCH4 L38-61"),
+    "vector_mhz": _published(1200, "ARCH4 L38-61"),
+    "scalar_mhz": _published(1200, "ARCH4 L38-61"),
+    "gpsimd_mhz": _published(1200, "ARCH4 L38-61"),
+    "sync_mhz": _assumed(1200, "the base clock of trn3 is not published; trn2's"),
+    "vector_overhead_cycles": _assumed(144, "trn2's value; no trn3 kernel timing is published"),
+    "scalar_overhead_cycles": _assumed(280, "trn2's value; no trn3 kernel timing is published"),
+    "dma_bytes_per_us": _published(38_400, "SDK nki-dma-overview.rst L16: 38.4 GB/s"),
+    "dma_small_bytes_per_us": _assumed(38_400, "unused: no small-element rate on trn3"),
+    "hbm_bytes_per_us": _derived(587_500, "ARCH4: 4.7 TB/s a chip ÷ 8 cores"),
+    "hbm_stack_bytes_per_us": _derived(1_175_000, "ARCH4: 4.7 TB/s a chip over 4 stacks"),
+    "hbm_bytes": _published(18 * 2**30, "SDK trainium3.rst: 144 GiB a chip, 8 cores"),
+}
+
+ACCURACY = {
+    "trn1": "validated against published latencies",
+    "trn2": "validated against published latencies",
+    "trn3": "data only: no published kernel timing to validate against, no accuracy claimed",
+}
+
+
+def from_facts(name: str, facts: Mapping[str, Fact]) -> Chip:
+    """A chip from one fact a field; UserError names what is missing or unknown."""
+    fields = {f.name for f in dataclasses.fields(Chip)} - {"name", "facts"}
+    wrong = sorted(fields.symmetric_difference(facts))
+    if wrong:
+        raise UserError(f"chip {name}: missing or unknown numbers: {', '.join(wrong)}")
+    values = {field: fact.value for field, fact in facts.items()}
+    return Chip(name=name, facts=tuple(sorted(facts.items())), **values)
+
+
+CHIPS: dict[str, Chip] = {name: from_facts(name, facts) for name, facts in _PRESETS.items()}
+
+
+def chip_named(name: str) -> Chip:
+    """A preset by name; UserError lists the names there are."""
+    if name not in CHIPS:
+        raise UserError(f"unknown chip {name!r}", f"known chips: {', '.join(sorted(CHIPS))}")
+    return CHIPS[name]

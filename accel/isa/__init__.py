@@ -1,0 +1,57 @@
+"""The instruction table: one `Row` an instruction, read by verifier, evaluator, timer and docs.
+
+In the order things pass through it: `row` (the record), `values` (how numbers are read and
+rounded), `operators` and `functions` (what ALUs and activation tables compute), `rules` and `check`
+(what is legal), `costs` (cycles), then the rows with their numpy meanings by kind: `copies`,
+`matrix`, `elementwise`, `reductions`, `patterns`, `searches`.
+"""
+
+from __future__ import annotations
+
+from accel.chip import Chip
+from accel.errors import KernelError
+from accel.isa import copies, elementwise, matrix, patterns, reductions, searches
+from accel.isa.check import able_engines, check_form, legal_start
+from accel.isa.functions import FUNCTIONS
+from accel.isa.operators import OPERATORS
+from accel.isa.row import Cost, Role, Row
+from accel.program import Engine, Form
+
+__all__ = [
+    "FUNCTIONS",
+    "ISA",
+    "OPERATORS",
+    "Cost",
+    "Role",
+    "Row",
+    "check",
+    "engines",
+    "legal_start",
+    "row",
+]
+
+ISA: dict[str, Row] = {
+    entry.name: entry
+    for family in (copies, matrix, elementwise, reductions, patterns, searches)
+    for entry in family.ROWS
+}
+
+
+def row(name: str) -> Row:
+    """The row of an instruction; KernelError for one that is not in the table."""
+    entry = ISA.get(name)
+    if entry is None:
+        raise KernelError(f"unknown instruction {name!r}", f"known: {', '.join(sorted(ISA))}")
+    return entry
+
+
+def check(form: Form, chip: Chip, place: str = "") -> None:
+    """KernelError naming operand, value and limit if `form` is not legal on `chip`."""
+    check_form(row(form.op), form, chip, place)
+
+
+def engines(form: Form, chip: Chip) -> tuple[Engine, ...]:
+    """The engines that may run `form` on `chip`: the one asked for, or all, the default first."""
+    if form.engine is not Engine.ANY:
+        return (form.engine,)
+    return able_engines(row(form.op), form, chip)

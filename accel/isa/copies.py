@@ -1,0 +1,300 @@
+"""Rows that move elements without computing: DMA transfers, copies, fills, selections, shuffles.
+
+Copies are bit-exact between equal dtypes and pass through float32 otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from accel.chip import Chip
+from accel.errors import KernelError
+from accel.isa import costs, rules
+from accel.isa.row import SBUF, Array, Row, on, reads, writes
+from accel.isa.values import accumulators, copy, flat, number, store
+from accel.program import Engine, Form, Memory
+
+_DMA = (Memory.HBM, Memory.SBUF)
+_TRIGGERS = (Engine.SYNC, Engine.SCALAR, Engine.GPSIMD, Engine.VECTOR, Engine.TENSOR)
+_DGE_MODES = frozenset({"unknown", "swdge", "hwdge", "none"})
+_PREDICATES = frozenset({"uint8", "uint16", "uint32", "int8", "int16", "int32", "bool_"})
+_KEEP_PARTITION = 255
+_QUADRANT = 32
+
+# A transpose swaps the outermost and the innermost axis of the source.
+_TRANSPOSES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+
+
+def _dma_copy(form: Form, arrays: Mapping[str, Array]) -> None:
+    side = form.attribute("indirect", "")
+    if side == "":
+        copy(arrays["dst"], arrays["src"])
+        return
+    index = arrays["index"].astype(np.int64).reshape(-1)
+    rows = arrays[str(side)]
+    inside = (index >= 0) & (index < len(rows))
+    if not inside.all() and form.attribute("oob_mode", "error") == "error":
+        bad = int(index[~inside][0])
+        raise KernelError(f"dma_copy: index {bad} is outside the {len(rows)} rows of {side}")
+    if side == "src":
+        _gather(arrays["dst"], rows, index, inside)
+    else:
+        _scatter(rows, arrays["src"], index, inside)
+
+
+def _gather(target: Array, rows: Array, index: Array, inside: Array) -> None:
+    """`target` by rows; a single index may choose the start of a block of rows."""
+    view = target.reshape(len(index), -1).copy()
+    taken = rows[index[inside]].reshape(int(inside.sum()), -1)
+    copied = np.empty(taken.shape, target.dtype)
+    copy(copied, taken)
+    view[inside] = copied
+    target[...] = view.reshape(target.shape)
+
+
+def _scatter(rows: Array, source: Array, index: Array, inside: Array) -> None:
+    block = source.reshape(len(index), -1)
+    for position in np.flatnonzero(inside):
+        copy(rows[int(index[position])], block[position])
+
+
+def _dma_transpose(form: Form, arrays: Mapping[str, Array]) -> None:
+    source = arrays["src"]
+    copy(arrays["dst"], np.ascontiguousarray(source.transpose(_axes(form, source.ndim))))
+
+
+def _axes(form: Form, dimensions: int) -> tuple[int, ...]:
+    axes = form.attribute("axes", ())
+    return axes if isinstance(axes, tuple) and axes else _TRANSPOSES[dimensions]
+
+
+def _transposable(form: Form, chip: Chip) -> str | None:
+    source = form.access("src")
+    dimensions = 0 if source is None else len(source.layout.shape)
+    if dimensions not in _TRANSPOSES:
+        return f"src has {dimensions} axes, must be 2 to 4"
+    axes = _axes(form, dimensions)
+    if axes != _TRANSPOSES[dimensions]:
+        return f"axes is {axes}, must be {_TRANSPOSES[dimensions]} for {dimensions} axes"
+    return None
+
+
+def _transfer_sizes(form: Form, chip: Chip) -> str | None:
+    if form.attribute("indirect", "") != "":
+        return None if form.access("index") is not None else "operand index is missing"
+    return rules.same_total("dst", "src")(form, chip)
+
+
+def _hardware_descriptors(form: Form, chip: Chip) -> str | None:
+    if form.attribute("dge_mode", "unknown") == "hwdge" and chip.generation < 3:
+        return f"dge_mode hwdge needs gen3 or newer, {chip.name} is {chip.nc_version}"
+    return None
+
+
+def _tensor_copy(form: Form, arrays: Mapping[str, Array]) -> None:
+    copy(arrays["dst"], arrays["src"])
+
+
+def _memset(form: Form, arrays: Mapping[str, Array]) -> None:
+    value = form.attribute("value", 0)
+    store(arrays["dst"], np.broadcast_to(np.asarray(value), arrays["dst"].shape))
+
+
+def _tensor_copy_predicated(form: Form, arrays: Mapping[str, Array]) -> None:
+    target = arrays["dst"]
+    chosen = (arrays["predicate"] != 0).reshape(target.shape)
+    if form.attribute("reverse_pred"):
+        chosen = ~chosen
+    values = np.empty(target.shape, target.dtype)
+    if "src" in arrays:
+        copy(values, arrays["src"])
+    else:
+        store(values, np.broadcast_to(np.float32(number(form, "value")), target.shape))
+    target[chosen] = values[chosen]
+    arrays["dst.written"][chosen] = True
+
+
+def _select(form: Form, arrays: Mapping[str, Array]) -> None:
+    target = arrays["dst"]
+    chosen = flat(arrays["predicate"]) != 0
+    if form.attribute("reverse_pred"):
+        chosen = ~chosen
+    true, false = (_choice(form, arrays, role) for role in ("on_true", "on_false"))
+    result = np.where(chosen, true, false)
+    store(target, result)
+    if form.attribute("reduce_cmd", "idle") != "idle" or "reduce_res" in arrays:
+        accumulate_maximum(form, arrays, result)
+
+
+def _choice(form: Form, arrays: Mapping[str, Array], role: str) -> Array:
+    if role in arrays:
+        return flat(arrays[role]).astype(np.float32)
+    return np.asarray(number(form, role), np.float32)
+
+
+def accumulate_maximum(form: Form, arrays: Mapping[str, Array], values: Array) -> None:
+    """Row maxima into the accumulators as `reduce_cmd` says, and out to `reduce_res`."""
+    registers = accumulators(arrays, len(values))
+    row_maxima = values.max(axis=1).astype(np.float32)
+    command = form.attribute("reduce_cmd", "reset_reduce")
+    if command == "reduce":
+        row_maxima = np.maximum(row_maxima, registers)
+    if command in {"reduce", "reset_reduce"}:
+        registers[...] = row_maxima
+    if "reduce_res" in arrays:
+        store(arrays["reduce_res"], registers)
+
+
+def _nc_stream_shuffle(form: Form, arrays: Mapping[str, Array]) -> None:
+    target, source = arrays["dst"], arrays["src"]
+    mask = form.attribute("mask", ())
+    assert isinstance(mask, tuple)
+    moved = source.copy()
+    for partition in range(len(target)):
+        chosen = mask[partition % _QUADRANT]
+        origin = partition - partition % _QUADRANT + chosen
+        if chosen != _KEEP_PARTITION:
+            target[partition] = moved[origin].reshape(target[partition].shape)
+            arrays["dst.written"][partition] = True
+
+
+def _shuffle_mask(form: Form, chip: Chip) -> str | None:
+    mask, source = form.attribute("mask", ()), form.access("src")
+    if not isinstance(mask, tuple) or len(mask) != _QUADRANT:
+        return f"mask is {mask!r}, must have {_QUADRANT} entries"
+    partitions = 0 if source is None else source.layout.partitions
+    limit = min(_QUADRANT, partitions)
+    for entry in mask[:partitions]:
+        if entry != _KEEP_PARTITION and not 0 <= entry < limit:
+            return f"mask has {entry}, must be below {limit} or {_KEEP_PARTITION}"
+    return None
+
+
+def _scalar_value(form: Form) -> bool:
+    return form.attribute("value", "") != ""
+
+
+def _source_or_value(form: Form, chip: Chip) -> str | None:
+    if (form.access("src") is not None) != _scalar_value(form):
+        return None
+    return "needs either the operand src or the number value"
+
+
+ROWS = (
+    Row(
+        name="dma_copy",
+        summary="dst = src between HBM and on-chip memory, by the DMA engines",
+        engines=on(*_TRIGGERS),
+        roles=(
+            writes("dst", _DMA),
+            reads("src", _DMA),
+            reads("index", SBUF, optional=True),
+        ),
+        attributes=("dge_mode", "indirect", "axis", "oob_mode", "priority"),
+        rules=(
+            _transfer_sizes,
+            rules.among("dge_mode", _DGE_MODES, "unknown"),
+            rules.among("indirect", frozenset({"", "src", "dst"})),
+            rules.among("oob_mode", frozenset({"error", "skip"}), "error"),
+            _hardware_descriptors,
+        ),
+        meaning=_dma_copy,
+        cost=costs.transfer_cost,
+        source="nki-dma-overview.rst; see the dma_* numbers of the chip",
+    ),
+    Row(
+        name="dma_transpose",
+        summary="dst = src with its outermost and innermost axes swapped, by the DMA engines",
+        engines=on(*_TRIGGERS),
+        roles=(writes("dst", SBUF), reads("src", _DMA)),
+        attributes=("axes", "dge_mode", "oob_mode", "priority"),
+        rules=(
+            rules.same_total("dst", "src"),
+            rules.same_dtype("dst", "src"),
+            rules.among("dge_mode", _DGE_MODES, "unknown"),
+            _hardware_descriptors,
+            _transposable,
+        ),
+        meaning=_dma_transpose,
+        cost=costs.transfer_cost,
+        source="trainium2_arch.rst: 90 % of the copy rate from HBM, 50 % on chip",
+    ),
+    Row(
+        name="tensor_copy",
+        summary="dst = src on chip",
+        engines=on(Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD),
+        roles=(writes("dst"), reads("src")),
+        rules=(rules.same_size("src", "dst"),),
+        meaning=_tensor_copy,
+        cost=costs.engine_cost(costs.one_input),
+        source="v2.26 cost table max(64, N); trainium2_arch.rst performance modes",
+    ),
+    Row(
+        name="memset",
+        summary="every element of dst = value",
+        engines=on(Engine.VECTOR, Engine.GPSIMD),
+        roles=(writes("dst"),),
+        attributes=("value",),
+        meaning=_memset,
+        cost=costs.engine_cost(costs.fill),
+        source="v2.26 cost table: max(64, N/2) for 16-bit zeros, else max(64, N)",
+    ),
+    Row(
+        name="tensor_copy_predicated",
+        summary="dst = src where predicate is not 0, unchanged elsewhere",
+        engines=on(Engine.VECTOR),
+        roles=(writes("dst"), reads("src", optional=True), reads("predicate")),
+        attributes=("value", "reverse_pred"),
+        rules=(
+            rules.same_size("dst", "src", "predicate"),
+            rules.same_dtype("dst", "src"),
+            rules.dtype_among("predicate", _PREDICATES),
+            rules.not_both_psum("src", "predicate"),
+            _source_or_value,
+        ),
+        meaning=_tensor_copy_predicated,
+        cost=costs.engine_cost(costs.two_inputs),
+        source="v2.26 cost table: N with one input in PSUM, 2N with both in SBUF",
+        partial=True,
+    ),
+    Row(
+        name="select",
+        summary="dst = on_true where predicate is not 0, else on_false; optionally row maxima",
+        engines=on(Engine.VECTOR),
+        roles=(
+            writes("dst"),
+            reads("predicate"),
+            reads("on_true", optional=True),
+            reads("on_false", optional=True),
+            writes("reduce_res", optional=True),
+        ),
+        attributes=("on_true", "on_false", "reverse_pred", "reduce_cmd", "reduce_op"),
+        rules=(
+            rules.same_size("dst", "predicate", "on_true"),
+            rules.dtype_among("predicate", _PREDICATES),
+            rules.not_both_psum("on_true", "predicate"),
+            rules.number_or_operand("on_true"),
+            rules.number_or_operand("on_false"),
+            rules.per_partition("reduce_res", "dst"),
+            rules.among("reduce_op", frozenset({"maximum"}), "maximum"),
+        ),
+        meaning=_select,
+        cost=costs.engine_cost(costs.two_inputs),
+        source="none published; as tensor_copy_predicated",
+        registers=Engine.VECTOR,
+    ),
+    Row(
+        name="nc_stream_shuffle",
+        summary="partition p of each 32 of dst = partition mask[p] of the same 32 of src",
+        engines=on(Engine.VECTOR),
+        roles=(writes("dst"), reads("src")),
+        attributes=("mask",),
+        rules=(rules.same_size("src", "dst"), rules.same_dtype("src", "dst"), _shuffle_mask),
+        meaning=_nc_stream_shuffle,
+        cost=costs.engine_cost(costs.per_element()),
+        source="v2.26 cost table: max(64, N)",
+        partial=True,
+    ),
+)

@@ -1,0 +1,185 @@
+"""Rows that search or gather inside a partition or a group of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from accel.chip import Chip
+from accel.isa import costs, rules
+from accel.isa.row import SBUF, Array, Cost, Row, on, reads, writes
+from accel.isa.values import Int64, flat, load, number, store, whole
+from accel.program import Engine, Form
+
+_EIGHT = 8
+_LONGEST = 16384
+_INDEX_TYPES = frozenset({"uint16", "uint32"})
+_GROUP = 16
+_RUNS = frozenset({1, 2, 4, 8, 16, 32})
+
+
+def _max8(form: Form, arrays: Mapping[str, Array]) -> None:
+    values = load(arrays["src"])
+    store(arrays["dst"], np.sort(values, axis=1)[:, : -_EIGHT - 1 : -1])
+
+
+def _matches(data: Array, wanted: Array, order: range) -> Int64:
+    """Position in each row of each wanted value, −1 for none; equal values take the next one."""
+    found = np.full(wanted.shape, -1, np.int64)
+    for lane in range(len(data)):
+        taken = np.zeros(data.shape[1], np.bool_)
+        for slot in order:
+            hits = np.flatnonzero((data[lane] == wanted[lane, slot]) & ~taken)
+            if len(hits):
+                found[lane, slot] = hits[0]
+                taken[hits[0]] = True
+    return found
+
+
+def _nc_find_index8(form: Form, arrays: Mapping[str, Array]) -> None:
+    found = _matches(load(arrays["data"]), load(arrays["vals"]), range(_EIGHT))
+    _store_indices(arrays["dst"], found)
+
+
+def _store_indices(target: Array, found: Int64) -> None:
+    """Misses are all ones, which is what −1 wraps to."""
+    target[...] = found.astype(target.dtype).reshape(target.shape)
+
+
+def _nc_match_replace8(form: Form, arrays: Mapping[str, Array]) -> None:
+    data = load(arrays["data"])
+    found = _matches(data, load(arrays["vals"]), range(_EIGHT - 1, -1, -1))
+    result, lanes = data.copy(), np.arange(len(data))
+    for slot in range(_EIGHT):
+        hit = found[:, slot] >= 0
+        result[lanes[hit], found[hit, slot]] = np.float32(number(form, "imm"))
+    store(arrays["dst"], result)
+    if "dst_idx" in arrays:
+        _store_indices(arrays["dst_idx"], found)
+
+
+def _nc_n_gather(form: Form, arrays: Mapping[str, Array]) -> None:
+    data, indices = flat(arrays["data"]), flat(arrays["indices"]).astype(np.int64)
+    target = arrays["dst"]
+    target[...] = np.take_along_axis(data, indices, axis=1).reshape(target.shape)
+
+
+def _local_gather(form: Form, arrays: Mapping[str, Array]) -> None:
+    """Each group of 16 partitions gathers with the indices in its own 16, partitions first."""
+    source, index = flat(arrays["src_buffer"]), flat(arrays["index"]).astype(np.int64)
+    run = whole(form, "num_elem_per_idx", 1)
+    result = flat(arrays["dst"]).copy()
+    for first in range(0, len(source), _GROUP):
+        lanes = slice(first, first + _GROUP)
+        starts = index[lanes].T.reshape(-1)[: result.shape[1] // run]
+        columns = (starts[:, None] + np.arange(run)).reshape(-1)
+        result[lanes, : len(columns)] = source[lanes][:, columns]
+    arrays["dst"][...] = result.reshape(arrays["dst"].shape)
+
+
+def _gather_cost(form: Form, chip: Chip, engine: Engine) -> Cost:
+    """150 + indices × e ÷ C with C = ((28 + 4e) ÷ 4e) ÷ min(4 ÷ bytes, e), e elements an index."""
+    index, source = form.access("index"), form.access("src_buffer")
+    assert index is not None
+    assert source is not None
+    run = whole(form, "num_elem_per_idx", 1)
+    indices = whole(form, "num_valid_indices", index.layout.elements * _GROUP)
+    packed = min(max(1, 4 // costs.element_bytes(source.layout)), run)
+    work = -(-indices * run * 4 * run * packed // (28 + 4 * run))
+    cycles = chip.gpsimd_overhead_cycles + work
+    return Cost(cycles, cycles)
+
+
+def _groups(form: Form, chip: Chip) -> str | None:
+    source, index = form.access("src_buffer"), form.access("index")
+    if source is None or index is None:
+        return None
+    if source.layout.partitions != index.layout.partitions or source.layout.partitions % _GROUP:
+        got = (source.layout.partitions, index.layout.partitions)
+        return f"src_buffer has {got[0]} partitions, index {got[1]}: equal multiples of 16 needed"
+    run = form.attribute("num_elem_per_idx", 1)
+    return None if run in _RUNS else f"num_elem_per_idx is {run}, must be one of {sorted(_RUNS)}"
+
+
+ROWS = (
+    Row(
+        name="max8",
+        summary="the eight largest elements of each partition, largest first",
+        engines=on(Engine.VECTOR),
+        roles=(writes("dst"), reads("src")),
+        rules=(
+            rules.elements_between("src", _EIGHT, _LONGEST),
+            rules.per_partition("dst", "src", _EIGHT),
+        ),
+        meaning=_max8,
+        cost=costs.engine_cost(costs.per_element()),
+        source="v2.26 cost table: N",
+    ),
+    Row(
+        name="nc_find_index8",
+        summary="position in data of each of eight values a partition, all ones for none",
+        engines=on(Engine.VECTOR),
+        roles=(writes("dst"), reads("data"), reads("vals")),
+        rules=(
+            rules.elements_between("data", _EIGHT, _LONGEST),
+            rules.per_partition("vals", "data", _EIGHT),
+            rules.per_partition("dst", "data", _EIGHT),
+            rules.dtype_among("dst", _INDEX_TYPES),
+        ),
+        meaning=_nc_find_index8,
+        cost=costs.engine_cost(costs.per_element()),
+        source="v2.26 cost table: N",
+    ),
+    Row(
+        name="nc_match_replace8",
+        summary="dst = data with the first match of each of eight values replaced by imm",
+        engines=on(Engine.VECTOR),
+        roles=(
+            writes("dst"),
+            writes("dst_idx", optional=True),
+            reads("data"),
+            reads("vals"),
+        ),
+        attributes=("imm",),
+        rules=(
+            rules.elements_between("data", _EIGHT, _LONGEST),
+            rules.same_size("dst", "data"),
+            rules.per_partition("vals", "data", _EIGHT),
+            rules.per_partition("dst_idx", "data", _EIGHT),
+            rules.dtype_among("dst_idx", _INDEX_TYPES),
+        ),
+        meaning=_nc_match_replace8,
+        cost=costs.engine_cost(costs.per_element()),
+        source="v2.26 cost table, read as max(64, N)",
+    ),
+    Row(
+        name="nc_n_gather",
+        summary="dst = data[indices] inside each partition",
+        engines=on(Engine.GPSIMD),
+        roles=(writes("dst", SBUF), reads("data", SBUF), reads("indices", SBUF)),
+        rules=(
+            rules.same_size("dst", "indices"),
+            rules.same_dtype("dst", "data"),
+            rules.dtype_among("indices", frozenset({"uint32"})),
+        ),
+        meaning=_nc_n_gather,
+        cost=costs.engine_cost(costs.per_element()),
+        source="none published; GpSimd start-up 150 + N",
+    ),
+    Row(
+        name="local_gather",
+        summary="each 16 partitions gather from themselves by the indices they hold",
+        engines=on(Engine.GPSIMD),
+        roles=(writes("dst", SBUF), reads("src_buffer", SBUF), reads("index", SBUF)),
+        attributes=("num_elem_per_idx", "num_valid_indices"),
+        rules=(
+            rules.same_dtype("dst", "src_buffer"),
+            rules.dtype_among("index", frozenset({"uint16"})),
+            _groups,
+        ),
+        meaning=_local_gather,
+        cost=_gather_cost,
+        source="v2.26 cost table",
+    ),
+)

@@ -1,0 +1,326 @@
+"""Running a kernel: with values (evaluate) or shapes only (trace), both giving the same program.
+
+Comes in: a kernel, its arguments (arrays, or `TensorSpec`s where only shapes matter), a chip and a
+grid. Goes out: the `Program`, and with values what the kernel returned. An exception inside the
+kernel comes out as a `KernelError` that names the kernel's line.
+
+The two forms of the language differ in what a kernel gets and returns; a `Dialect` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import inspect
+import itertools
+import math
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.chip import CHIPS, Chip, chip_named
+from accel.dtypes import dtype_name
+from accel.errors import KernelError, UserError
+from accel.nki.geometry import viewed_values
+from accel.nki.language import DEFAULT_CHIP
+from accel.nki.recorder import Recorder, active, recording
+from accel.nki.tensor import Tensor
+from accel.program import Kind, Memory, Program
+from accel.sim.evaluate import Uninitialised, Values
+
+Array = npt.NDArray[np.generic]
+Arguments = Mapping[str, object]
+
+TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
+_TARGETS = {"gen2": "trn1", "inf2": "trn1", "gen3": "trn2", "gen4": "trn3"}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor argument without values."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A form of the language. `wrap` makes what the kernel sees of a tensor, `unwrap` turns what it
+    returns back (None: not a tensor). `around` encloses a whole recording. `spreads`: the programs
+    of a grid run on cores side by side, instead of one after another on one core.
+    """
+
+    name: str
+    wrap: Callable[[Tensor], object]
+    unwrap: Callable[[object], Tensor | None]
+    around: Callable[[Recorder], AbstractContextManager[object]]
+    spreads: bool
+
+
+def _tensor_or_none(value: object) -> Tensor | None:
+    return value if isinstance(value, Tensor) else None
+
+
+NKI = Dialect("nki", lambda tensor: tensor, _tensor_or_none, contextlib.nullcontext, True)
+
+
+# The recorder of the kernel that runs; a dialect may put another in its place for what it calls.
+_ROOT: ContextVar[Recorder | None] = ContextVar("root", default=None)
+
+
+class Kernel:
+    """A kernel function. Inside another kernel a call is inlined; with arrays it is evaluated on
+    the chip of the environment (trn2 by default) and returns arrays. `kernel[grid]` sets the grid.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        grid: tuple[int, ...] = (),
+        dialect: Dialect = NKI,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.grid, self.dialect = function, grid, dialect
+
+    def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
+        extents = grid if isinstance(grid, tuple) else (grid,)
+        return Kernel(self.function, tuple(int(n) for n in extents), self.dialect)
+
+    def __call__(self, *positional: object, **keywords: object) -> object:
+        recorder = _ROOT.get() or active()
+        if recorder is not None:
+            call = functools.partial(self.function, *positional, **keywords)
+            launches = self.grid and not recorder.grid
+            return _over_grid(self.dialect, recorder, self.grid, call) if launches else call()
+        return evaluate(self, self.bind(positional, keywords), default_chip()).result
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(getattr(self.function, "__name__", "kernel"))
+
+    @property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The function's parameters in order."""
+        return tuple(inspect.signature(self.function).parameters.values())
+
+    def bind(self, positional: tuple[object, ...], keywords: Arguments) -> dict[str, object]:
+        """Arguments by parameter name, defaults left out; UserError names what is missing."""
+        signature = inspect.signature(self.function)
+        try:
+            return dict(signature.bind(*positional, **keywords).arguments)
+        except TypeError as error:
+            names = ", ".join(map(str, signature.parameters.values()))
+            raise UserError(
+                f"kernel {self.name}: {error}", f"its parameters are ({names})"
+            ) from None
+
+
+@overload
+def jit(function: Callable[..., object]) -> Kernel: ...
+@overload
+def jit(function: None = None, **options: object) -> Callable[[Callable[..., object]], Kernel]: ...
+
+
+def jit(
+    function: Callable[..., object] | None = None, **options: object
+) -> Kernel | Callable[[Callable[..., object]], Kernel]:
+    """The decorator `@nki.jit`, with or without arguments; options are accepted and unused."""
+    if function is None:
+        return jit
+    return function if isinstance(function, Kernel) else Kernel(function)
+
+
+def simulate(kernel: Callable[..., object]) -> Kernel:
+    """The kernel as a function of arrays."""
+    return jit(kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What evaluate mode gives: the program, what the kernel returned (arrays for tensors), and
+    the elements that were read before anything wrote them.
+    """
+
+    program: Program
+    result: object
+    uninitialised: tuple[Uninitialised, ...]
+
+
+def default_chip() -> Chip:
+    """The chip that the target variable of the environment names, else trn2."""
+    name = os.environ.get(TARGET_VARIABLE, DEFAULT_CHIP)
+    return chip_named(_TARGETS.get(name, name)) if name else CHIPS[DEFAULT_CHIP]
+
+
+def trace(kernel: Kernel, arguments: Arguments, chip: Chip, grid: tuple[int, ...] = ()) -> Program:
+    """The kernel's program from shapes only. Arguments by name: `TensorSpec`s or arrays (whose
+    values are not looked at) for tensors, anything else as it is.
+    """
+    recorder, _ = _record(kernel, arguments, chip, grid, None)
+    return recorder.build()
+
+
+def evaluate(
+    kernel: Kernel, arguments: Arguments, chip: Chip, grid: tuple[int, ...] = ()
+) -> Evaluation:
+    """Runs the kernel on arrays. UserError for a `TensorSpec`, which has no values."""
+    values = Values()
+    recorder, returned = _record(kernel, arguments, chip, grid, values)
+    result = _mapped(returned, lambda value: _read(kernel.dialect, values, value))
+    return Evaluation(recorder.build(), result, values.uninitialised)
+
+
+def _record(
+    kernel: Kernel,
+    arguments: Arguments,
+    chip: Chip,
+    grid: tuple[int, ...],
+    values: Values | None,
+) -> tuple[Recorder, object]:
+    """The recorder after the run, and what the first program of the grid returned."""
+    extents = grid or kernel.grid
+    bound = kernel.bind((), arguments)
+    file = inspect.unwrap(kernel.function).__code__.co_filename
+    recorder = Recorder(kernel.name, chip, file, values=values)
+    with _running(recorder), _located(recorder), kernel.dialect.around(recorder):
+        inputs = {name: _input(kernel.dialect, recorder, name, bound[name]) for name in bound}
+        call = functools.partial(kernel.function, **inputs)
+        result = _over_grid(kernel.dialect, recorder, extents, call)
+    _declare_outputs(kernel.dialect, recorder, result)
+    return recorder, result
+
+
+def _over_grid(
+    dialect: Dialect,
+    recorder: Recorder,
+    grid: tuple[int, ...],
+    call: Callable[[], object],
+) -> object:
+    """Records `call` once a program of the grid; what the first one returned."""
+    recorder.grid = grid
+    if dialect.spreads:
+        recorder.builder.cores = math.prod(grid)
+    results = []
+    for index, position in enumerate(itertools.product(*map(range, grid))):
+        recorder.enter_program(position, index if dialect.spreads else 0)
+        results.append(call())
+    return results[0]
+
+
+def _input(dialect: Dialect, recorder: Recorder, name: str, value: object) -> object:
+    """The kernel's view of an argument; tensors inside lists, tuples and dicts are found."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(
+            _input(dialect, recorder, f"{name}_{i}", item) for i, item in enumerate(value)
+        )
+    if isinstance(value, dict):
+        return {
+            key: _input(dialect, recorder, f"{name}_{key}", item) for key, item in value.items()
+        }
+    if not isinstance(value, (np.ndarray, TensorSpec)):
+        return value
+    try:
+        dtype = dtype_name(value.dtype)
+    except (KeyError, TypeError):
+        raise UserError(f"argument {name}: unknown dtype {value.dtype}") from None
+    array = value if isinstance(value, np.ndarray) else None
+    if recorder.values is not None and array is None:
+        raise UserError(f"argument {name} has no values", "pass an array, or trace instead")
+    return dialect.wrap(
+        recorder.allocate(
+            value.shape, dtype, Memory.HBM, name=name, kind=Kind.INPUT, core=-1, array=array
+        )
+    )
+
+
+def _declare_outputs(dialect: Dialect, recorder: Recorder, returned: object) -> None:
+    tensors: list[Tensor] = []
+
+    def collect(value: object) -> object:
+        tensor = dialect.unwrap(value)
+        if tensor is not None:
+            tensors.append(tensor)
+        return value
+
+    _mapped(returned, collect)
+    for index, tensor in enumerate(tensors):
+        recorder.output(tensor, "output" if len(tensors) == 1 else f"output_{index}")
+
+
+def _mapped(value: object, change: Callable[[object], object]) -> object:
+    """The same nesting of lists, tuples and dicts with every leaf changed."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_mapped(item, change) for item in value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return change(value)
+
+
+def _read(dialect: Dialect, values: Values, value: object) -> object:
+    tensor = dialect.unwrap(value)
+    return value if tensor is None else tensor_values(values.array(tensor.storage), tensor)
+
+
+def tensor_values(storage: Array, tensor: Tensor) -> Array:
+    """A copy of a view's elements, from the array behind its storage."""
+    return viewed_values(storage, tensor.geometry, tensor.byte_offset)
+
+
+@contextlib.contextmanager
+def _running(recorder: Recorder) -> Iterator[None]:
+    """Makes the recorder the current one, with cyclic collection off: recording makes millions of
+    tuples and no cycles, and walking them again and again doubles the time of a large kernel.
+    """
+    token, collects = _ROOT.set(recorder), gc.isenabled()
+    gc.disable()
+    try:
+        with recording(recorder):
+            yield
+    finally:
+        _ROOT.reset(token)
+        if collects:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _located(recorder: Recorder) -> Iterator[None]:
+    """Turns any exception of the kernel into a `KernelError` with the kernel's line."""
+    try:
+        yield
+    except UserError as error:
+        if not isinstance(error, KernelError) or error.place:
+            raise
+        place = _place_of(error, recorder.kernel_file)
+        raise KernelError(error.message, error.hint, place) from error
+    except Exception as error:
+        place = _place_of(error, recorder.kernel_file)
+        raise KernelError(_told(error), "the kernel itself raised this", place) from error
+
+
+def _told(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, AssertionError):
+        return f"assertion failed: {text}" if text else "assertion failed"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _place_of(error: BaseException, kernel_file: str) -> str:
+    frames = [
+        (frame, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == kernel_file
+    ]
+    if not frames:
+        return ""
+    frame, line = frames[-1]
+    return f"{PurePath(frame.f_code.co_filename).name}:{line}"

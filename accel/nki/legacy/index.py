@@ -1,0 +1,270 @@
+"""Index expressions of the older language: `arange`, `mgrid`, arithmetic on them, and masks.
+
+A kernel writes `x[128 * k + i.p, i.x]` with index arrays. Every such array is affine in the axes of
+one grid, so it is kept as base + step per axis and never as an array: adding two costs a tuple, and
+indexing a tensor with one needs no element. A `Mask` is a conjunction of affine conditions
+`expression >= 0`; where each condition concerns one axis it is a box, and instructions are clipped
+to it. Anything not affine is a `KernelError`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accel.errors import KernelError
+
+Axis = tuple[int, int]
+"""(step, size) of one grid axis; (0, 1) where the expression does not use the axis."""
+
+UNUSED: Axis = (0, 1)
+_WHOLE = slice(None)
+
+
+def _aligned(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """Both with as many axes as the longer, filled up on the left as numpy broadcasts."""
+    length = max(len(a), len(b))
+    return (UNUSED,) * (length - len(a)) + a, (UNUSED,) * (length - len(b)) + b
+
+
+def _joint_size(left: int, right: int) -> int:
+    if left != right and 1 not in (left, right):
+        raise KernelError(f"index expressions of sizes {left} and {right} do not broadcast")
+    return max(left, right)
+
+
+class Index:
+    """base + Σ step × i over the axes of a grid. Compares into a `Mask`."""
+
+    __array_ufunc__ = None  # numpy integers hand their arithmetic over to this class
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("axes", "base")
+
+    def __init__(self, base: int, axes: tuple[Axis, ...]) -> None:
+        self.base = base
+        self.axes = axes
+
+    def __repr__(self) -> str:
+        terms = "".join(f" + {step}*i{n}" for n, (step, _) in enumerate(self.axes) if step)
+        return f"{self.base}{terms}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the index array this stands for."""
+        return tuple(size for _, size in self.axes)
+
+    @property
+    def lowest(self) -> int:
+        """The smallest value in the grid."""
+        return self.base + sum(min(0, step * (size - 1)) for step, size in self.axes)
+
+    @property
+    def highest(self) -> int:
+        """The largest value in the grid."""
+        return self.base + sum(max(0, step * (size - 1)) for step, size in self.axes)
+
+    def __add__(self, other: Index | int) -> Index:
+        if not isinstance(other, Index):
+            return Index(self.base + int(other), self.axes)
+        if self.axes == other.axes:
+            axes = tuple((2 * step, size) for step, size in self.axes)
+            return Index(self.base + other.base, axes)
+        axes = tuple(
+            (step + step_, _joint_size(size, size_))
+            for (step, size), (step_, size_) in zip(*_aligned(self.axes, other.axes), strict=True)
+        )
+        return Index(self.base + other.base, axes)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Index:
+        if isinstance(factor, Index):
+            raise KernelError("index expression is not affine: a product of two indices")
+        return Index(
+            self.base * int(factor), tuple((step * int(factor), size) for step, size in self.axes)
+        )
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + -other
+
+    def __rsub__(self, other: int) -> Index:
+        return -self + other
+
+    def __floordiv__(self, divisor: int) -> Index:
+        if self.base % divisor or any(step % divisor for step, _ in self.axes):
+            raise KernelError(
+                f"index expression {self} // {divisor} is not affine",
+                "give the quotient an axis of its own",
+            )
+        return Index(self.base // divisor, tuple((s // divisor, size) for s, size in self.axes))
+
+    def __mod__(self, divisor: int) -> Index:
+        if self.lowest // divisor == self.highest // divisor:
+            return self - self.lowest // divisor * divisor
+        raise KernelError(
+            f"index expression ({self}) % {divisor} is not affine",
+            "give the remainder an axis of its own",
+        )
+
+    def __getitem__(self, key: object) -> Index:
+        """Only new axes and whole axes: `nl.arange(128)[:, None]`, which has a fast path."""
+        if type(key) is tuple and len(key) == 2 and len(self.axes) == 1:
+            if key[1] is None and key[0] == _WHOLE:
+                return Index(self.base, (self.axes[0], UNUSED))
+            if key[0] is None and key[1] == _WHOLE:
+                return Index(self.base, (UNUSED, self.axes[0]))
+        axes: list[Axis] = []
+        own = iter(self.axes)
+        for part in key if isinstance(key, tuple) else (key,):
+            if part is None:
+                axes.append(UNUSED)
+            elif part == _WHOLE:
+                axes.append(next(own))
+            else:
+                raise KernelError(f"index expression indexed with {part!r}", "use None or : alone")
+        return Index(self.base, (*axes, *own))
+
+    def __ge__(self, other: Index | int) -> Mask:
+        return Mask((self - other,))
+
+    def __gt__(self, other: Index | int) -> Mask:
+        return Mask((self - other - 1,))
+
+    def __le__(self, other: Index | int) -> Mask:
+        return Mask((-self + other,))
+
+    def __lt__(self, other: Index | int) -> Mask:
+        return Mask((-self + other - 1,))
+
+    def __eq__(self, other: Index | int) -> Mask:  # type: ignore[override]
+        return (self >= other) & (self <= other)
+
+    def __ne__(self, other: object) -> bool:
+        raise KernelError("mask with != is not a conjunction of affine conditions")
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """All `conditions` hold, each `index >= 0`."""
+
+    conditions: tuple[Index, ...]
+
+    def __and__(self, other: Mask) -> Mask:
+        return Mask(self.conditions + other.conditions)
+
+    def __or__(self, other: Mask) -> Mask:
+        raise KernelError("mask with | is not a conjunction", "split it, or use nl.where")
+
+    def __bool__(self) -> bool:
+        raise KernelError(
+            "a comparison of index expressions has no single truth value",
+            "pass it as mask=, and join several with &",
+        )
+
+
+Window = tuple[int, int]
+"""First element and count along one axis."""
+
+
+def _window(base: int, step: int, size: int) -> Window:
+    """The i in [0, size) with base + step × i >= 0, for step ≠ 0."""
+    if step > 0:
+        first = min(max(0, -(base // step)), size)
+        return first, size - first
+    return 0, min(max(0, base // -step + 1), size)
+
+
+def _meet(a: Window, b: Window) -> Window:
+    first = max(a[0], b[0])
+    return first, max(0, min(a[0] + a[1], b[0] + b[1]) - first)
+
+
+def windows(mask: Mask, shape: tuple[int, ...]) -> tuple[Window, ...]:
+    """The box of a tile of `shape` in which the mask holds; a count may be 0.
+
+    A condition that couples two axes is not a box: KernelError, unless it holds everywhere.
+    """
+    box = [(0, size) for size in shape]
+    for condition in mask.conditions:
+        used = [n for n, (step, size) in enumerate(condition.axes) if step and size > 1]
+        if condition.lowest >= 0:
+            continue
+        if condition.highest < 0:
+            return tuple((0, 0) for _ in shape)
+        if len(used) > 1:
+            raise KernelError(
+                f"mask ({condition}) >= 0 couples axes {used}",
+                "nisa.affine_select and nl.where take such a condition",
+            )
+        axis = used[0]
+        at = axis + len(shape) - len(condition.axes)
+        box[at] = _meet(box[at], _window(condition.base, *condition.axes[axis]))
+    return tuple(box)
+
+
+@functools.cache
+def arange(start: int, stop: int | None = None, step: int = 1) -> Index:
+    """`arange(stop)` or `arange(start, stop[, step])`, to be given axes by `[:, None]`."""
+    first, last = (0, start) if stop is None else (start, stop)
+    return Index(int(first), ((step, max(0, -(-(int(last) - int(first)) // step))),))
+
+
+class Grid:
+    """What `mgrid[...]` returns: one index an axis, also as `.p`, `.x`, `.y`, `.z`, `.w`."""
+
+    __slots__ = ("indices",)
+
+    def __init__(self, indices: tuple[Index, ...]) -> None:
+        self.indices = indices
+
+    def __iter__(self) -> Iterator[Index]:
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, axis: int) -> Index:
+        return self.indices[axis]
+
+    def _axis(self, axis: int) -> Index:
+        if axis >= len(self.indices):
+            raise KernelError(f"mgrid has {len(self.indices)} axes, axis {axis} was asked for")
+        return self.indices[axis]
+
+    p = property(lambda self: self._axis(0), doc="The partition axis.")
+    x = property(lambda self: self._axis(1), doc="The first free axis.")
+    y = property(lambda self: self._axis(2), doc="The second free axis.")
+    z = property(lambda self: self._axis(3), doc="The third free axis.")
+    w = property(lambda self: self._axis(4), doc="The fourth free axis.")
+
+
+class MeshGrid:
+    """`nl.mgrid`: indexed with one slice an axis."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: slice | tuple[slice, ...]) -> Grid:
+        parts = key if isinstance(key, tuple) else (key,)
+        lines = [arange(part.start or 0, part.stop, part.step or 1) for part in parts]
+        sizes = [line.axes[0][1] for line in lines]
+        return Grid(
+            tuple(
+                Index(
+                    line.base,
+                    tuple(
+                        (line.axes[0][0] if axis == own else 0, size)
+                        for axis, size in enumerate(sizes)
+                    ),
+                )
+                for own, line in enumerate(lines)
+            )
+        )
+
+
+mgrid = MeshGrid()

@@ -1,0 +1,252 @@
+"""View algebra of the older language on top of `Tensor`: index expressions, clipping, fitting.
+
+Everything here returns a new view of the same storage and emits nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+
+from accel.errors import KernelError
+from accel.nki.geometry import Geometry, geometry_of
+from accel.nki.legacy.index import UNUSED, Axis, Index, Window
+from accel.nki.tensor import Tensor
+
+Shape = tuple[int, ...]
+Loose = tuple[tuple[Index, int], ...]
+"""Index expressions that leave their axis, with its extent: legal only where a mask clips them."""
+
+
+def viewed(tensor: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
+    """The view of the same storage with these counts and byte steps."""
+    old = tensor.geometry
+    geometry = geometry_of(old.memory, old.dtype, shape, strides, old.partition_bytes)
+    return Tensor(tensor.allocation, offset, geometry)
+
+
+class _Plan:
+    """How keys of one signature view one geometry: everything but where the view starts.
+
+    `reaches`: per axis its byte step, its extent, and how far an index expression goes below and
+    above its base (None for a slice, which is wholly in `offset`; zeros for an integer).
+    """
+
+    __slots__ = ("geometry", "offset", "reaches")
+
+    def __init__(
+        self, geometry: Geometry, offset: int, reaches: tuple[tuple[int, int, int, int] | None, ...]
+    ) -> None:
+        self.geometry, self.offset, self.reaches = geometry, offset, reaches
+
+
+_PLANS: dict[tuple[object, ...], _Plan] = {}
+
+
+def gathered(tensor: Tensor, keys: Sequence[object]) -> tuple[Tensor, Loose]:
+    """The view by `keys`, one an axis, of which at least one is an index expression.
+
+    All expressions share one grid, whose axes appear where the first of them stands. An on-chip
+    view whose first axis is not the partition axis gets one of extent 1.
+    """
+    statics = [key.axes if type(key) is Index else _static(key) for key in keys]
+    signature = (tensor.geometry, *statics)
+    plan = _PLANS.get(signature)
+    if plan is None:
+        plan = _PLANS[signature] = _plan(tensor.geometry, keys)
+    offset, loose = tensor.byte_offset + plan.offset, _NOT_LOOSE
+    for key, reach in zip(keys, plan.reaches, strict=True):
+        if reach is None:
+            continue
+        step, extent, below, above = reach
+        if type(key) is Index:
+            base = key.base
+            if base < below or base >= above:
+                loose = (*loose, (key, extent))
+        else:
+            base = _position(key, extent, tensor)
+        offset += base * step
+    return Tensor(tensor.allocation, offset, plan.geometry), loose
+
+
+_NOT_LOOSE: Loose = ()
+
+
+def _static(key: object) -> object:
+    """The part of a slice that decides the shape of the view; nothing of an integer does."""
+    return (key.start, key.stop, key.step) if isinstance(key, slice) else None
+
+
+def _plan(geometry: Geometry, keys: Sequence[object]) -> _Plan:
+    depth = max(len(key.axes) for key in keys if type(key) is Index)
+    counts, steps = [1] * depth, [0] * depth
+    before: list[tuple[int, int]] = []
+    after: list[tuple[int, int]] = []
+    around, offset = before, 0
+    reaches: list[tuple[int, int, int, int] | None] = []
+    for key, step, extent in zip(keys, geometry.strides, geometry.shape, strict=True):
+        if isinstance(key, slice):
+            start, stop, stride = key.indices(extent)
+            offset += start * step
+            around.append((len(range(start, stop, stride)), step * stride))
+            reaches.append(None)
+        elif type(key) is Index:
+            around = after
+            _add_axes(counts, steps, key.axes, step)
+            reaches.append((step, extent, key.base - key.lowest, extent + key.base - key.highest))
+        else:
+            reaches.append((step, extent, 0, extent))
+    axes = [*before, *zip(counts, steps, strict=True), *after]
+    width = geometry.partition_bytes
+    if width and axes[0][1] != width and (axes[0][0] > 1 or len(axes) < 2):
+        axes.insert(0, (1, width))
+    if width and len(axes) < 2:
+        axes.append((1, geometry.itemsize))
+    shape, strides = tuple(count for count, _ in axes), tuple(step for _, step in axes)
+    view = geometry_of(geometry.memory, geometry.dtype, shape, strides, width)
+    return _Plan(view, offset, tuple(reaches))
+
+
+def _add_axes(counts: list[int], steps: list[int], axes: tuple[Axis, ...], step: int) -> None:
+    first = len(counts) - len(axes)
+    for at, (own_step, size) in enumerate(axes, first):
+        if size > 1:
+            if counts[at] not in (1, size):
+                raise KernelError(f"index expressions of sizes {counts[at]} and {size} in one view")
+            counts[at] = size
+            steps[at] += own_step * step
+
+
+def _position(key: object, extent: int, tensor: Tensor) -> int:
+    try:
+        position = operator.index(key)  # type: ignore[arg-type]
+    except TypeError:
+        raise KernelError(
+            f"index of {tensor.name} is {type(key).__name__}, needs int, slice or expression"
+        ) from None
+    if not -extent <= position < extent:
+        raise KernelError(f"index {position} of {tensor.name}: the axis has {extent}")
+    return position % extent
+
+
+def check_loose(loose: Loose, box: Sequence[Window] | None) -> None:
+    """KernelError if an index expression leaves its axis inside the box (None: everywhere)."""
+    if box is not None and any(count == 0 for _, count in box):
+        return
+    for index, extent in loose:
+        if box is not None:
+            index = _clipped_index(index, box)
+        if index.lowest < 0 or index.highest >= extent:
+            raise KernelError(
+                f"index {index.lowest} to {index.highest} of an axis of extent {extent}",
+                "clip the access with mask=",
+            )
+
+
+def _clipped_index(index: Index, box: Sequence[Window]) -> Index:
+    padded = (UNUSED,) * (len(box) - len(index.axes)) + index.axes
+    base = index.base
+    axes = []
+    for (step, size), (first, count) in zip(padded, box, strict=True):
+        base += step * first if size > 1 else 0
+        axes.append((step, count if size > 1 else 1))
+    return Index(base, tuple(axes))
+
+
+def clipped(tensor: Tensor, box: Sequence[Window]) -> Tensor:
+    """The part of the view inside the box; axes of extent 1 stay."""
+    offset, counts = tensor.byte_offset, []
+    axes = zip(box, tensor.shape, tensor.geometry.strides, strict=True)
+    for (first, count), extent, step in axes:
+        counts.append(count if extent > 1 else 1)
+        offset += first * step if extent > 1 else 0
+    return viewed(tensor, tuple(counts), tensor.geometry.strides, offset)
+
+
+def fitted(tensor: Tensor, shape: Shape) -> Tensor:
+    """The same elements as `shape`: axes of extent 1 come and go, nothing else.
+
+    KernelError where the extents differ.
+    """
+    if tensor.shape == shape:
+        return tensor
+    if not fits(tensor, shape):
+        raise KernelError(f"shape of {tensor.name} is {tensor.shape}, needs {shape}")
+    fixed = 1 if tensor.geometry.on_chip else 0
+    axes = zip(tensor.shape[fixed:], tensor.geometry.strides[fixed:], strict=True)
+    steps = iter([step for count, step in axes if count != 1])
+    strides = tensor.geometry.strides[:fixed] + tuple(
+        tensor.geometry.itemsize if count == 1 else next(steps) for count in shape[fixed:]
+    )
+    return viewed(tensor, shape, strides, tensor.byte_offset)
+
+
+def fits(tensor: Tensor, shape: Shape) -> bool:
+    """Whether `fitted` succeeds."""
+    if tensor.shape == shape:
+        return True
+    fixed = 1 if tensor.geometry.on_chip else 0
+    return tensor.shape[:fixed] == shape[:fixed] and [
+        count for count in tensor.shape[fixed:] if count != 1
+    ] == [count for count in shape[fixed:] if count != 1]
+
+
+def repeated(tensor: Tensor, shape: Shape) -> Tensor:
+    """The view with its axes of extent 1 repeated to `shape` (partitions must agree)."""
+    if tensor.shape == shape:
+        return tensor
+    if len(tensor.shape) != len(shape):
+        tensor = fitted(tensor, (*tensor.shape[:1], *(1,) * (len(shape) - 1)))
+    strides = []
+    axes = zip(tensor.shape, tensor.geometry.strides, shape, strict=True)
+    for axis, (count, step, wanted) in enumerate(axes):
+        if count not in (1, wanted) or (axis == 0 and count != wanted):
+            raise KernelError(f"shape of {tensor.name} is {tensor.shape}, needs {shape}")
+        strides.append(step if count == wanted else 0)
+    return viewed(tensor, shape, tuple(strides), tensor.byte_offset)
+
+
+def permuted(tensor: Tensor, order: Sequence[int]) -> Tensor:
+    """The axes in another order."""
+    shape = tuple(tensor.shape[axis] for axis in order)
+    strides = tuple(tensor.geometry.strides[axis] for axis in order)
+    return viewed(tensor, shape, strides, tensor.byte_offset)
+
+
+def same_region(a: Tensor, b: Tensor) -> bool:
+    """Whether both show the same elements of one storage in the same order."""
+    return (
+        a.storage == b.storage
+        and a.byte_offset == b.byte_offset
+        and (a.geometry is b.geometry or _squeezed(a) == _squeezed(b))
+    )
+
+
+def _squeezed(tensor: Tensor) -> list[tuple[int, int]]:
+    axes = zip(tensor.shape, tensor.geometry.strides, strict=True)
+    return [(count, step) for count, step in axes if count > 1]
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether the boxes (partitions × bytes) of two on-chip views of one storage meet."""
+    width = a.geometry.partition_bytes
+    a_start, a_byte = divmod(a.byte_offset, width)
+    b_start, b_byte = divmod(b.byte_offset, width)
+    return (
+        a_start < b_start + b.shape[0]
+        and b_start < a_start + a.shape[0]
+        and a_byte < b_byte + b.geometry.free_reach
+        and b_byte < a_byte + a.geometry.free_reach
+    )
+
+
+def free_size(shape: Shape) -> int:
+    """Elements a partition."""
+    return math.prod(shape[1:])
+
+
+def whole(tensor: Tensor) -> bool:
+    """Whether the view shows every element of its storage."""
+    storage = tensor.allocation.storage
+    return tensor.byte_offset == 0 and math.prod(tensor.shape) == math.prod(storage.shape)

@@ -1,0 +1,86 @@
+"""What every instruction call does with its arguments before it is recorded.
+
+Numbers become floats (integers stay integers where bits matter), so that 1 and 1.0 give one form;
+attributes that have their default are left out, so that programs stay readable.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from accel.errors import KernelError
+from accel.isa import OPERATORS
+from accel.nki.enums import engine
+from accel.nki.recorder import Attributes, Operand, current
+from accel.nki.tensor import Tensor
+from accel.program import AttributeValue, Engine, Mode
+
+READ, WRITE, ACCUMULATE = Mode.READ, Mode.WRITE, Mode.ACCUMULATE
+
+Scalar = float | Tensor
+AnyEngine = Engine.ANY
+
+
+def record(
+    op: str, operands: Sequence[Operand], attributes: Attributes = (), on: engine = engine.unknown
+) -> None:
+    """Emits into the kernel being recorded; operands that are not tensors are errors."""
+    for role, _, tensor in operands:
+        if not isinstance(tensor, Tensor):
+            raise KernelError(f"{op}: {role} is {type(tensor).__name__}, needs a tensor")
+    requested = AnyEngine if on is engine.unknown else _engine(op, on)
+    current().emit(op, requested, operands, attributes)
+
+
+def _engine(op: str, on: engine) -> Engine:
+    value = getattr(on, "value", None)
+    if not isinstance(value, Engine):
+        raise KernelError(f"{op}: engine is {on!r}, needs a member of nisa.engine")
+    return value
+
+
+def given(**values: AttributeValue | None) -> Attributes:
+    """The attributes that have a value. Callers write them in alphabetical order."""
+    return tuple((name, value) for name, value in values.items() if value is not None)
+
+
+def flag(value: object) -> bool | None:
+    """True, or None for the default."""
+    return True if value else None
+
+
+def number(value: object, what: str, bits: bool = False) -> float | int:
+    """A float, or an integer where the operation works on bits."""
+    try:
+        return operator.index(value) if bits else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise KernelError(f"{what} is {type(value).__name__}, needs a number or a tile") from None
+
+
+def scalar(
+    operands: list[Operand], role: str, value: object, bits: bool = False
+) -> float | int | None:
+    """A per-partition tile becomes an operand, a number is returned as an attribute."""
+    if value is None:
+        return None
+    if isinstance(value, Tensor):
+        operands.append((role, READ, value))
+        return None
+    return number(value, role, bits)
+
+
+def works_on_bits(name: str) -> bool:
+    """Whether an operator's operands are integers."""
+    found = OPERATORS.get(name)
+    return found is not None and found.kind == "bits"
+
+
+def integers(values: object, what: str) -> tuple[int, ...]:
+    """A flat tuple of ints from an int or nested sequences of ints."""
+    if isinstance(values, Sequence):
+        return tuple(n for value in values for n in integers(value, what))
+    try:
+        return (operator.index(values),)  # type: ignore[arg-type]
+    except TypeError:
+        raise KernelError(f"{what} is {type(values).__name__}, needs ints") from None

@@ -1,0 +1,177 @@
+"""Buffers: the bytes of a storage, and operands as numpy views into them.
+
+A buffer starts as all ones (NaN in every float format) and each byte knows whether it was written.
+A `Slot` is what a form says about one operand; with a buffer and a byte offset it gives the view of
+the elements, and the view of their written marks. Marks are kept by byte, so that a storage may be
+written as one dtype and read as another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from accel.dtypes import itemsize, numpy_dtype
+from accel.errors import UserError
+from accel.isa.row import Array
+from accel.program import Access, Form, Mode, Storage
+
+Marks = npt.NDArray[np.bool_]
+_UNWRITTEN = 0xFF
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A storage's bytes. `written` is None once all of them are."""
+
+    storage: Storage
+    data: npt.NDArray[np.uint8]
+    written: Marks | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One operand of a form. `keeps`: the instruction may leave elements as they were.
+
+    `steps` are the strides in bytes without the partition axis; `run_shape` and `run_steps` are
+    the same bytes with the contiguous ones along the last axis. `axis` is the storage axis that an
+    index moves the operand along, None for an ordinary operand.
+    """
+
+    role: str
+    reads: bool
+    writes: bool
+    keeps: bool
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    run_shape: tuple[int, ...]
+    run_steps: tuple[int, ...]
+    on_chip: bool
+    axis: int | None
+
+    def view(self, buffer: Buffer, offset: int) -> Array:
+        """The operand's elements."""
+        strides = self._strides(buffer, self.steps)
+        return np.ndarray(self.shape, self.dtype, buffer.data, offset, strides)
+
+    def all_written(self, buffer: Buffer, offset: int) -> bool:
+        """Whether every byte of the operand has been written."""
+        return buffer.written is None or bool(self._runs(buffer.written, buffer, offset).all())
+
+    def mark(self, buffer: Buffer, offset: int) -> None:
+        """Every byte of the operand counts as written from now on."""
+        if buffer.written is None:
+            return
+        runs = self._runs(buffer.written, buffer, offset)
+        dense = len(self.run_shape) == self.on_chip + 1
+        if dense and runs.size == buffer.written.size:
+            buffer.written = None
+        else:
+            runs[...] = True
+
+    def marks(self, buffer: Buffer, offset: int) -> Marks:
+        """A copy of whether each element has been written, judged by its first byte."""
+        if buffer.written is None:
+            return np.ones(self.shape, np.bool_)
+        return self._byte_marks(buffer.written, buffer, offset).copy()
+
+    def mark_some(self, buffer: Buffer, offset: int, written: Array) -> None:
+        """The elements chosen by `written` count as written from now on."""
+        if buffer.written is None:
+            return
+        chosen = written.astype(np.bool_)
+        for byte in range(self.dtype.itemsize):
+            marks = self._byte_marks(buffer.written, buffer, offset + byte)
+            marks |= chosen
+
+    def reachable(self, buffer: Buffer, offset: int, index: Array) -> Array:
+        """What `index` can choose from: axis 0 counts the storage's rows along the indirect axis.
+
+        An index of several elements replaces the operand's first axis, a single one moves all of
+        the operand.
+        """
+        assert self.axis is not None
+        shape, strides = self.shape, self._strides(buffer, self.steps)
+        step = math.prod(buffer.storage.shape[self.axis + 1 :]) * itemsize(buffer.storage.dtype)
+        if index.size > 1:
+            shape, strides = shape[1:], strides[1:]
+        reach = self.dtype.itemsize + sum(
+            (count - 1) * stride for count, stride in zip(shape, strides, strict=True)
+        )
+        rows = max(0, (len(buffer.data) - offset - reach) // step + 1)
+        return np.ndarray((rows, *shape), self.dtype, buffer.data, offset, (step, *strides))
+
+    def outside(self, buffer: Buffer, offset: int) -> str:
+        """The message for an operand that does not fit its storage."""
+        return (
+            f"{self.role} {self.shape} from byte {offset} on ends outside "
+            f"{buffer.storage.name}, which has {len(buffer.data)} bytes"
+        )
+
+    def _strides(self, buffer: Buffer, steps: tuple[int, ...]) -> tuple[int, ...]:
+        return (buffer.storage.partition_bytes, *steps) if self.on_chip else steps
+
+    def _runs(self, written: Marks, buffer: Buffer, offset: int) -> Marks:
+        strides = self._strides(buffer, self.run_steps)
+        return np.ndarray(self.run_shape, np.bool_, written, offset, strides)
+
+    def _byte_marks(self, written: Marks, buffer: Buffer, offset: int) -> Marks:
+        strides = self._strides(buffer, self.steps)
+        return np.ndarray(self.shape, np.bool_, written, offset, strides)
+
+
+def new_buffer(storage: Storage, array: Array | None) -> Buffer:
+    """A storage never written, or one holding a copy of `array`."""
+    if array is None:
+        data = np.full(storage.total_bytes, _UNWRITTEN, np.uint8)
+        return Buffer(storage, data, np.zeros(storage.total_bytes, np.bool_))
+    # A copy, so that a kernel that writes to its input does not write to the caller's array.
+    owned = np.array(array, order="C")
+    return Buffer(storage, owned.reshape(-1).view(np.uint8), None)
+
+
+def check_array(storage: Storage, array: Array) -> None:
+    """UserError where the array cannot be the storage's values."""
+    if array.shape != storage.shape:
+        raise UserError(f"{storage.name} has shape {array.shape}, must be {storage.shape}")
+    if array.dtype != numpy_dtype(storage.dtype):
+        raise UserError(f"{storage.name} has dtype {array.dtype}, must be {storage.dtype}")
+
+
+def slot_of(form: Form, access: Access, partial: bool) -> Slot:
+    """The slot of an operand. `partial`: the instruction may leave elements of dst as they were."""
+    layout = access.layout
+    lanes = (layout.partitions,) if layout.partitions else ()
+    counts = tuple(count for _, count in layout.pattern)
+    run_counts, run_steps = _runs(layout.pattern, itemsize(layout.dtype))
+    accumulates = access.mode is Mode.ACCUMULATE
+    # Adding on demand to what nothing wrote is undefined, so it counts as a read.
+    demanded = accumulates and form.attribute("accumulate", "") == "true"
+    axis = form.attribute("axis", 0) if form.attribute("indirect", "") == access.role else None
+    return Slot(
+        role=access.role,
+        reads=access.mode is Mode.READ or demanded,
+        writes=access.mode is not Mode.READ,
+        keeps=accumulates or (partial and access.role == "dst"),
+        shape=(*lanes, *counts),
+        steps=tuple(step for step, _ in layout.pattern),
+        dtype=numpy_dtype(layout.dtype),
+        run_shape=(*lanes, *run_counts),
+        run_steps=run_steps,
+        on_chip=bool(layout.partitions),
+        axis=axis if isinstance(axis, int) else None,
+    )
+
+
+def _runs(
+    pattern: tuple[tuple[int, int], ...], size: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The pattern in bytes: counts and steps of the outer axes, then one contiguous run."""
+    outer, run = list(pattern), size
+    while outer and (outer[-1][1] == 1 or outer[-1][0] == run):
+        run *= outer.pop()[1]
+    return (*(count for _, count in outer), run), (*(step for step, _ in outer), 1)

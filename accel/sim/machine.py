@@ -1,0 +1,273 @@
+"""Machine: what each form of a program costs on a chip, in integer picoseconds.
+
+Comes in: a `Program` and a `Chip`. Goes out: `Costs`, one row a form: the queue it waits in, how
+long that queue is taken, when the result is there, and for a DMA transfer the shape of its data.
+Cycles come from the instruction table; this module turns them into time, settles engines that the
+kernel left open, and knows DMA transfers and activation tables, which are no engine's cycles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.chip import Chip
+from accel.dtypes import itemsize
+from accel.errors import KernelError
+from accel.isa import ISA, Cost, Row
+from accel.program import Access, Engine, Form, Layout, Memory, Mode, Program
+from accel.sim.geometry import Bytes, Ints
+from accel.sim.queues import ENGINE_QUEUE, Queue
+
+PS_PER_US = 1_000_000
+
+# ScalarE holds one function's tables at a time. That these need none, and that every other function
+# has tables of its own, is assumed: which functions share a set is not published.
+TABLE_FREE = frozenset({"copy", "relu", "square", "abs", "sign"})
+
+# DMA transpose runs at most at this share of the copy rate (ARCH3), as (numerator, denominator).
+_TRANSPOSE_FROM_HBM = (9, 10)
+_TRANSPOSE_ON_CHIP = (1, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Costs:
+    """One row a form; times in ps.
+
+    `issue`: the queue can start its next instruction so much later. `latency`: the result is there
+    so much later (DMA: after its data has moved). `table`: activation table set, 0 for none.
+    `dma_work`: time a DMA engine spends on one partition of the transfer; `dma_partitions` of them,
+    starting at the physical partition of operand `dma_operand` (−1: the transfer touches no
+    on-chip memory and is spread evenly). Bytes count HBM only.
+    """
+
+    queue: Bytes
+    issue: Ints
+    latency: Ints
+    table: Ints
+    dma_work: Ints
+    dma_partitions: Ints
+    dma_operand: Ints
+    read_bytes: Ints
+    write_bytes: Ints
+    flops: Ints
+    hardware_flops: Ints
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The data of a DMA form: `elements` contiguous pieces of `element_bytes` a partition."""
+
+    partitions: int
+    elements: int
+    element_bytes: int
+    operand: int
+    queue: Queue
+
+
+def to_ps(cycles: int, mhz: int) -> int:
+    """Cycles of a clock as picoseconds, rounded to the nearest."""
+    return (cycles * PS_PER_US + mhz // 2) // mhz
+
+
+def clock_mhz(chip: Chip, engine: Engine) -> int:
+    """The engine's clock."""
+    mhz = {
+        Engine.TENSOR: chip.tensor_mhz,
+        Engine.VECTOR: chip.vector_mhz,
+        Engine.SCALAR: chip.scalar_mhz,
+        Engine.GPSIMD: chip.gpsimd_mhz,
+    }
+    return mhz.get(engine, chip.sync_mhz)
+
+
+def costs_of(program: Program, chip: Chip, rows: Mapping[str, Row] = ISA) -> Costs:
+    """The cost of every form of a program."""
+    names: dict[str, int] = {"": 0}
+    table = [_form_cost(form, chip, rows, names) for form in program.forms]
+    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 11).T)
+    return Costs(
+        queue=column[0].astype(np.int8),
+        issue=column[1],
+        latency=column[2],
+        table=column[3],
+        dma_work=column[4],
+        dma_partitions=column[5],
+        dma_operand=column[6],
+        read_bytes=column[7],
+        write_bytes=column[8],
+        flops=column[9],
+        hardware_flops=column[10],
+        tables=tuple(names),
+    )
+
+
+def _form_cost(
+    form: Form, chip: Chip, rows: Mapping[str, Row], tables: dict[str, int]
+) -> tuple[int, ...]:
+    row = rows.get(form.op)
+    if row is None:
+        raise KernelError(f"unknown instruction {form.op!r}", "accel lists the ones there are")
+    if is_dma(form):
+        return _dma_cost(form, chip)
+    engine = engine_of(form, chip, rows)
+    cost = row.cost(form, chip, engine)
+    mhz = clock_mhz(chip, engine)
+    issue, latency = _merged(form, cost, mhz)
+    function = str(form.attribute("func", "")) if engine is Engine.SCALAR else ""
+    name = "" if function in TABLE_FREE else function
+    table = tables.setdefault(name, len(tables))
+    hardware = matmul_flops(form) if engine is Engine.TENSOR else 0
+    queue = ENGINE_QUEUE[engine]
+    return queue, issue, latency, table, 0, 0, -1, 0, 0, row.flops(form), hardware
+
+
+def is_dma(form: Form) -> bool:
+    """Whether DMA engines execute the form."""
+    return form.op.startswith("dma_")
+
+
+def engine_of(form: Form, chip: Chip, rows: Mapping[str, Row] = ISA) -> Engine:
+    """The engine that executes a form: the one asked for, else the first that can."""
+    if form.engine is not Engine.ANY:
+        return form.engine
+    able = engines_able(form, chip, rows)
+    if not able:
+        raise KernelError(f"{form.op}: no engine of {chip.name} can execute it")
+    return able[0]
+
+
+def engines_able(form: Form, chip: Chip, rows: Mapping[str, Row] = ISA) -> tuple[Engine, ...]:
+    """The engines that can execute a form, the default one first. GpSimd cannot reach PSUM."""
+    engines = rows[form.op].engines.get(chip.generation, ())
+    psum = any(access.layout.memory is Memory.PSUM for access in form.accesses)
+    return tuple(engine for engine in engines if not (psum and engine is Engine.GPSIMD))
+
+
+def matmul_flops(form: Form) -> int:
+    """FLOP the tensor engine executes for a form, transposes included: 2 × K × M × N."""
+    stationary, moving = form.access("stationary"), form.access("moving")
+    if stationary is None or moving is None:
+        return sum(
+            2 * access.layout.partitions**2 * access.layout.elements
+            for access in form.accesses
+            if access.mode is Mode.READ
+        )
+    contraction = moving.layout.partitions
+    return 2 * contraction * stationary.layout.elements * moving.layout.elements
+
+
+def _merged(form: Form, cost: Cost, mhz: int) -> tuple[int, int]:
+    """Issue and latency; a form marked as merged shares its fixed cost with its neighbours.
+
+    The compiler profile marks small tiles with `merged_share` = (own elements, elements a tile).
+    """
+    share = form.attribute("merged_share", ())
+    issue, latency = to_ps(cost.issue, mhz), to_ps(cost.latency, mhz)
+    if not isinstance(share, tuple) or not share:
+        return issue, latency
+    work = min(cost.issue, share[0])
+    fixed = (cost.issue - work) * share[0] // share[1]
+    return to_ps(work + fixed, mhz), latency
+
+
+def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
+    transfer = transfer_of(form)
+    element = element_ps(transfer.element_bytes, chip)
+    work = transfer.elements * element
+    if form.op == "dma_transpose":
+        share, whole = _TRANSPOSE_FROM_HBM if _touches_hbm(form) else _TRANSPOSE_ON_CHIP
+        work = work * whole // share
+    issue = 0 if form.attribute("dge_mode", "unknown") == "none" else chip.dge_issue_ps
+    read, write = hbm_bytes(form)
+    return (
+        transfer.queue,
+        issue,
+        chip.dma_latency_ps,
+        0,
+        work,
+        transfer.partitions,
+        transfer.operand,
+        read,
+        write,
+        0,
+        0,
+    )
+
+
+def transfer_of(form: Form) -> Transfer:
+    """The pieces a DMA form moves. A piece is contiguous on both sides and never spans partitions.
+
+    The compiler profile may join small pieces: attribute `coalesced_bytes`.
+    """
+    source, target = _sides(form)
+    element = min(_run_elements(source.layout), _run_elements(target.layout))
+    width = max(itemsize(source.layout.dtype), itemsize(target.layout.dtype))
+    operand, access = _on_chip_side(form)
+    queue = _queue(form, target.layout.memory is Memory.HBM)
+    total = math.prod(target.layout.shape)
+    if access is None:
+        # Between HBM tensors: as many even shares as there are partitions.
+        return Transfer(128, max(1, total // (128 * element)), element * width, -1, queue)
+    partitions = access.layout.partitions
+    own = max(1, total // partitions)
+    joined = form.attribute("coalesced_bytes", 0)
+    if isinstance(joined, int) and element * width < joined:
+        element = min(own, joined // width)
+    elements = -(-own // element)
+    return Transfer(partitions, elements, element * width, operand, queue)
+
+
+def _queue(form: Form, to_hbm: bool) -> Queue:
+    if form.attribute("spill"):
+        return Queue.SPILL_SAVE if to_hbm else Queue.SPILL_RELOAD
+    return Queue.DMA_STORE if to_hbm else Queue.DMA_LOAD
+
+
+def element_ps(element_bytes: int, chip: Chip) -> int:
+    """How long one DMA engine takes for one contiguous piece."""
+    small = element_bytes < chip.dma_small_element_bytes
+    rate = chip.dma_small_bytes_per_us if small else chip.dma_bytes_per_us
+    moving = (element_bytes * PS_PER_US + rate // 2) // rate
+    return max(chip.dma_min_element_ps, chip.dma_element_overhead_ps + moving)
+
+
+def hbm_bytes(form: Form) -> tuple[int, int]:
+    """HBM bytes a DMA form reads and writes."""
+    source, target = _sides(form)
+    return _hbm_part(source), _hbm_part(target)
+
+
+def _hbm_part(access: Access) -> int:
+    layout = access.layout
+    if layout.memory is not Memory.HBM:
+        return 0
+    return math.prod(layout.shape) * itemsize(layout.dtype)
+
+
+def _sides(form: Form) -> tuple[Access, Access]:
+    target = next((a for a in form.accesses if a.mode is not Mode.READ), None)
+    source = next((a for a in form.accesses if a.mode is Mode.READ), None)
+    if source is None or target is None:
+        raise KernelError(f"{form.op}: a transfer needs a source and a destination")
+    return source, target
+
+
+def _on_chip_side(form: Form) -> tuple[int, Access | None]:
+    """The operand whose partitions spread the transfer over the DMA engines, writes first."""
+    numbered = [(i, a) for i, a in enumerate(form.accesses) if a.layout.partitions]
+    if not numbered:
+        return -1, None
+    return min(numbered, key=lambda item: item[1].mode is Mode.READ)
+
+
+def _touches_hbm(form: Form) -> bool:
+    return any(access.layout.memory is Memory.HBM for access in form.accesses)
+
+
+def _run_elements(layout: Layout) -> int:
+    return layout.run_bytes // itemsize(layout.dtype)

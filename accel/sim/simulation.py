@@ -1,0 +1,133 @@
+"""simulation: program and chip in, time out; the one function that runs every stage."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.chip import Chip
+from accel.errors import UserError
+from accel.program import Program
+from accel.sim.geometry import Ints, Shorts
+from accel.sim.hazards import Hazards, hazards_of, no_hazards
+from accel.sim.lowering import lower
+from accel.sim.machine import Costs, costs_of
+from accel.sim.memory import Placed, addressed, place, unplaced
+from accel.sim.metrics import Metrics, metrics_of
+from accel.sim.queues import QUEUES_PER_CORE
+from accel.sim.schedule import schedule
+from accel.sim.trace import Trace
+
+# What can be left out of the model to see what it is worth.
+ABLATIONS = (
+    "hazards",
+    "capacity",
+    "dma_element_overhead",
+    "dma_latency",
+    "dge_issue",
+    "engine_overhead",
+    "activation_table",
+)
+
+_WARNINGS_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """What a program does on a chip. `placed.program` is what ran: lowered, with spills."""
+
+    trace: Trace
+    metrics: Metrics
+    warnings: tuple[str, ...]
+    placed: Placed
+
+    @property
+    def program(self) -> Program:
+        """The program that ran, with every address."""
+        return addressed(self.placed)
+
+
+def simulate(
+    program: Program,
+    chip: Chip,
+    profile: str = "none",
+    ablate: frozenset[str] = frozenset(),
+) -> Simulation:
+    """Predicts when each instruction of `program` runs on `chip`.
+
+    `profile` names the compiler whose rewriting is imitated, `ablate` the effects to leave out.
+    UserError for an unknown name, KernelError for a program the machine has no room for.
+    """
+    chip = _without(chip, ablate)
+    lowered = lower(program, chip, profile)
+    placed = unplaced(lowered) if "capacity" in ablate else place(lowered, chip)
+    costs = costs_of(placed.program, chip)
+    queue = _queues(placed.program, costs)
+    hazards = no_hazards(placed.program)
+    if "hazards" not in ablate:
+        taken = (placed.taken_first, placed.taken)
+        hazards = hazards_of(placed.program, placed.stores, placed.boxes, queue, taken)
+    partition = _partitions(placed, costs)
+    times = schedule(placed.program, queue, costs, partition, hazards, chip)
+    trace = Trace(placed.program, chip.name, queue, times)
+    warnings = placed.warnings + _unwritten_warnings(placed, hazards)
+    return Simulation(trace, metrics_of(trace, costs, placed.spills, chip), warnings, placed)
+
+
+def _without(chip: Chip, ablate: frozenset[str]) -> Chip:
+    unknown = sorted(ablate.difference(ABLATIONS))
+    if unknown:
+        raise UserError(f"unknown ablation {unknown[0]!r}", f"known: {', '.join(ABLATIONS)}")
+
+    def kept(effect: str, value: int) -> int:
+        return 0 if effect in ablate else value
+
+    return dataclasses.replace(
+        chip,
+        dma_element_overhead_ps=kept("dma_element_overhead", chip.dma_element_overhead_ps),
+        dma_min_element_ps=kept("dma_element_overhead", chip.dma_min_element_ps),
+        dma_latency_ps=kept("dma_latency", chip.dma_latency_ps),
+        dge_issue_ps=kept("dge_issue", chip.dge_issue_ps),
+        vector_overhead_cycles=kept("engine_overhead", chip.vector_overhead_cycles),
+        scalar_overhead_cycles=kept("engine_overhead", chip.scalar_overhead_cycles),
+        activation_table_load_ps=kept("activation_table", chip.activation_table_load_ps),
+    )
+
+
+def _queues(program: Program, costs: Costs) -> Shorts:
+    """The queue of each instruction, over all cores."""
+    core = program.core.astype(np.int16)
+    return core * np.int16(QUEUES_PER_CORE) + costs.queue[program.form]
+
+
+def _partitions(placed: Placed, costs: Costs) -> Ints:
+    """The first physical partition of each transfer, 0 for what has none."""
+    program, stores = placed.program, placed.stores
+    operand = costs.dma_operand[program.form]
+    result = np.zeros(len(program), np.int64)
+    dma = np.flatnonzero(operand >= 0)
+    at = program.first_operand[dma] + operand[dma]
+    storage = program.storage[at]
+    row = program.offset[at] // np.maximum(1, stores.partition_bytes[storage])
+    result[dma] = stores.start_partition[storage] + row
+    return result
+
+
+def _unwritten_warnings(placed: Placed, hazards: Hazards) -> tuple[str, ...]:
+    """One warning a kernel line and storage that reads what was never written."""
+    program = placed.program
+    instruction = placed.boxes.instruction[hazards.unwritten]
+    own = ~np.isin(instruction, placed.spills)
+    rows: dict[tuple[str, str], int] = {}
+    pairs = zip(instruction[own].tolist(), hazards.unwritten[own].tolist(), strict=True)
+    for index, operand in pairs:
+        name = program.storages[program.storage[operand]].name
+        rows[program.place(index), name] = rows.get((program.place(index), name), 0) + 1
+    shown = [
+        f"{place}: {name}: reads a region that was never written ({times} instructions)"
+        for (place, name), times in list(rows.items())[:_WARNINGS_SHOWN]
+    ]
+    more = len(rows) - len(shown)
+    return (*shown, f"{more} more reads of regions never written") if more else tuple(shown)

@@ -1,0 +1,101 @@
+"""Trace: a program on a chip, with the time of everything.
+
+Comes in: a placed program and its schedule. Goes out: one frozen record of arrays, and questions
+about it: how long an engine was active, what queues stalled for, which chain of instructions made
+the whole as long as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel.program import Program
+from accel.sim.geometry import Ints, Shorts
+from accel.sim.queues import QUEUES_PER_CORE, Queue
+from accel.sim.schedule import WAITS, Schedule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One row an instruction of `program`; times in ps from the start of the kernel."""
+
+    program: Program
+    chip: str
+    queue: Shorts
+    times: Schedule
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        names = ("start", "issued", "end", "moving", "moved", "work", "waited_for", "cause")
+        return (
+            self.chip == other.chip
+            and self.program == other.program
+            and np.array_equal(self.queue, other.queue)
+            and all(np.array_equal(getattr(self.times, n), getattr(other.times, n)) for n in names)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def makespan_ps(self) -> int:
+        """From time 0 to the end of the last instruction."""
+        return int(self.times.end.max(initial=0))
+
+
+def union_ps(begin: Ints, end: Ints) -> int:
+    """Time covered by at least one of the intervals."""
+    if not len(begin):
+        return 0
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], end[order]
+    reached = np.maximum.accumulate(end)
+    fresh = np.maximum(begin[1:], reached[:-1])
+    return int(end[0] - begin[0] + np.maximum(reached[1:] - fresh, 0).sum())
+
+
+def active_ps(trace: Trace, queue: Queue) -> int:
+    """Time during which a queue's engine processes at least one instruction, over all cores."""
+    local = trace.queue % QUEUES_PER_CORE == queue
+    cores = trace.queue // QUEUES_PER_CORE
+    return sum(
+        union_ps(trace.times.start[mine], trace.times.end[mine])
+        for mine in (local & (cores == core) for core in range(trace.program.cores))
+    )
+
+
+def dma_active_ps(trace: Trace) -> int:
+    """Time during which at least one DMA engine moves data, over all cores."""
+    dma = trace.times.work > 0
+    cores = trace.queue // QUEUES_PER_CORE
+    return sum(
+        union_ps(trace.times.moving[mine], trace.times.moved[mine])
+        for mine in (dma & (cores == core) for core in range(trace.program.cores))
+    )
+
+
+def stalls_ps(trace: Trace) -> dict[tuple[int, str], int]:
+    """(queue, cause) → time the queue stood idle before an instruction because of that cause."""
+    times, stalls = trace.times, {}
+    order = np.lexsort((np.arange(len(trace.queue)), trace.queue))
+    same = trace.queue[order][1:] == trace.queue[order][:-1]
+    free = np.zeros(len(order), np.int64)
+    free[1:] = np.where(same, times.issued[order][:-1], 0)
+    idle = times.start[order] - free
+    keys = trace.queue[order].astype(np.int64) * len(WAITS) + times.cause[order]
+    for key in np.unique(keys[idle > 0]).tolist():
+        total = int(idle[(keys == key) & (idle > 0)].sum())
+        stalls[key // len(WAITS), WAITS[key % len(WAITS)]] = total
+    return stalls
+
+
+def critical_path(trace: Trace) -> Ints:
+    """Instructions of the chain that ends last, first one first: each waited for the one before."""
+    if not len(trace.queue):
+        return np.zeros(0, np.int64)
+    path = [int(np.argmax(trace.times.end))]
+    while trace.times.waited_for[path[-1]] >= 0:
+        path.append(int(trace.times.waited_for[path[-1]]))
+    return np.array(path[::-1], np.int64)

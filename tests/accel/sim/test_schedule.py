@@ -1,0 +1,197 @@
+"""Time: bounds that no schedule can beat, and effects that single numbers of the machine have."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accel.chip import CHIPS
+from accel.errors import UserError
+from accel.program import Engine, Kind, Memory, Mode
+from accel.sim import ABLATIONS, simulate
+from accel.sim.hazards import hazards_of
+from accel.sim.machine import costs_of
+from accel.sim.memory import unplaced
+from accel.sim.queues import QUEUES_PER_CORE
+from accel.sim.schedule import WAITS, schedule
+from tests.accel.sim.strategies import programs
+from tests.accel.sim.streams import Stream, hoisted_matmul, tiled_matmul
+
+TRN1, TRN2 = CHIPS["trn1"], CHIPS["trn2"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_makespan_is_at_least_every_queues_busy_time_and_the_roofline(program):
+    result = simulate(program, TRN2)
+
+    times, queue = result.trace.times, result.trace.queue
+    busy = np.bincount(queue, times.issued - times.start)
+    assert result.trace.makespan_ps >= busy.max()
+    assert result.trace.makespan_ps * TRN2.dma_engines >= times.work.sum()
+    assert result.metrics.latency_us >= result.metrics.roofline_us
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_nothing_starts_before_its_queue_is_free_or_what_it_waits_for_has_ended(program):
+    trace = simulate(program, TRN2).trace
+
+    times = trace.times
+    for q in np.unique(trace.queue):
+        mine = trace.queue == q
+        assert (times.start[mine][1:] >= times.issued[mine][:-1]).all()
+    for i in np.flatnonzero(times.waited_for >= 0):
+        other, why = times.waited_for[i], WAITS[times.cause[i]]
+        released = {"queue": times.issued, "dma": times.moved}.get(why, times.end)[other]
+        assert released <= times.end[i]
+        assert why == "dma" or released == times.start[i]
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs(transfers=False), st.data())
+def test_a_cheaper_instruction_never_makes_the_whole_slower(program, data):
+    """In-order queues without arbitration: time is a maximum of sums."""
+    placed, costs = unplaced(program), costs_of(program, TRN2)
+    queue = costs.queue[program.form].astype(np.int16)
+    hazards = hazards_of(
+        program, placed.stores, placed.boxes, queue, (placed.taken_first, placed.taken)
+    )
+    form = data.draw(st.integers(0, len(program.forms) - 1))
+    issue, latency = costs.issue.copy(), costs.latency.copy()
+    issue[form] = data.draw(st.integers(0, int(issue[form])))
+    latency[form] = data.draw(st.integers(0, int(latency[form])))
+    cheaper = dataclasses.replace(costs, issue=issue, latency=latency)
+    zeros = np.zeros(len(program), np.int64)
+
+    before = schedule(program, queue, costs, zeros, hazards, TRN2).end.max()
+    after = schedule(program, queue, cheaper, zeros, hazards, TRN2).end.max()
+
+    assert after <= before
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs())
+def test_the_same_program_and_chip_give_the_same_trace(program):
+    assert simulate(program, TRN2).trace == simulate(program, TRN2).trace
+
+
+_DIGEST = """
+import sys
+from accel.chip import CHIPS
+from tests.accel.sim.test_schedule import trace_digest
+print(trace_digest())
+"""
+
+
+def trace_digest() -> str:
+    """A digest of traces with spills, PSUM chains and DMA arbitration."""
+    small = dataclasses.replace(TRN2, sbuf_partition_bytes=24 * 1024)
+    digest = hashlib.sha256()
+    for chip in (TRN1, TRN2, small):
+        result = simulate(hoisted_matmul(chip.nc_version, "bfloat16", 256, 512, 1024), chip)
+        for array in (result.trace.times.start, result.trace.times.end, result.placed.address):
+            digest.update(array.astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def test_the_trace_is_the_same_with_the_compiler_off():
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", _DIGEST]
+    plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert plain.stdout.strip() == trace_digest()
+
+
+def test_ties_are_broken_by_program_order():
+    s = Stream("gen2")
+    out = s.hbm((128, 512), "float32", Kind.OUTPUT)
+    full, source = s.tile((128, 512)), s.hbm((128, 512), "float32")
+    s.fill(full)
+    s.dma(out, full)
+    for _ in range(3):
+        s.dma(s.tile((128, 512)), source)
+
+    times = simulate(s.build(), TRN1).trace.times
+
+    assert (np.diff(times.moved[2:]) > 0).all()
+
+
+def test_transfers_queue_at_the_dma_engines_of_their_partitions():
+    """Two transfers of eight partitions each move together on different engines, else in turn."""
+    s = Stream("gen2")
+    source = s.hbm((128, 512), "float32")
+    tiles = [s.tile((8, 512), start_partition=p) for p in (0, 8, 8)]
+    for tile in tiles:
+        s.dma(tile, source, None, ((0, 8), (0, 512)))
+
+    times = simulate(s.build(), TRN1).trace.times
+
+    assert times.moving[0] == times.moving[1] == 0
+    assert times.moving[2] == times.moved[1]
+    assert WAITS[times.cause[2]] == "dma"
+
+
+def test_the_activation_table_is_loaded_when_the_function_changes():
+    s = Stream("gen3")
+    a, b = s.tile((128, 128)), s.tile((128, 128))
+    s.fill(a)
+    for function in ("exp", "exp", "copy", "exp", "tanh"):
+        from_to = [("dst", Mode.WRITE, b, None), ("data", Mode.READ, a, None)]
+        s.emit("activation", from_to, engine=Engine.SCALAR, func=function)
+
+    times = simulate(s.build(), TRN2).trace.times
+
+    taken = (times.issued - times.start)[1:]
+    plain = int(taken[1])
+    assert (taken - plain).tolist() == [1_280_000, 0, 0, 0, 1_280_000]
+
+
+@pytest.mark.parametrize("effect", ABLATIONS)
+def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
+    program = tiled_matmul("gen3", "float32", 256, 512, 1024)
+
+    whole = simulate(program, TRN2).metrics.latency_ps
+    without = simulate(program, TRN2, ablate=frozenset({effect})).metrics.latency_ps
+
+    assert without <= whole
+    used = {"hazards", "dge_issue", "dma_latency", "dma_element_overhead", "engine_overhead"}
+    assert (without < whole) == (effect in used)
+
+
+def test_an_unknown_ablation_is_named():
+    with pytest.raises(UserError, match="unknown ablation 'gravity'"):
+        simulate(Stream("gen3").build(), TRN2, ablate=frozenset({"gravity"}))
+
+
+def test_an_empty_program_takes_no_time():
+    result = simulate(Stream("gen3").build(), TRN2)
+
+    assert result.metrics.latency_ps == 0
+    assert result.metrics.bound_by == "dependencies"
+
+
+def test_cores_run_side_by_side():
+    def program(cores: int):
+        s = Stream("gen3", cores)
+        for core in range(cores):
+            s.core = core
+            tile, source = s.tile((128, 512)), s.hbm((128, 512), "float32")
+            s.dma(tile, source)
+            psum = s.tile((128, 512), memory=Memory.PSUM)
+            s.matmul(psum, tile, tile, ((0, 128), (0, 128)), None)
+        return s.build()
+
+    one, two = (simulate(program(cores), TRN2) for cores in (1, 2))
+
+    assert one.metrics.latency_ps == two.metrics.latency_ps
+    assert one.metrics.tensor_engine_active_percent == two.metrics.tensor_engine_active_percent
+    assert set(two.trace.queue // QUEUES_PER_CORE) == {0, 1}
