@@ -30,11 +30,13 @@ class Fact:
 class Chip:
     """One NeuronCore and its share of the device. Clocks in MHz, times in picoseconds.
 
-    `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work.
+    `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work;
+    `scalar_latency_cycles`: the same until the scalar engine's result can be read.
     `dma_*`: a transfer is cut into contiguous elements; each DMA engine spends
     `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
     elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
-    `dma_min_element_ps`.
+    `dma_min_element_ps`. `launch_ps` passes before the first instruction of a kernel that is
+    launched alone; it is no part of a kernel inside a larger program.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Chip:
     vector_bytes_per_cycle: int
     vector_16bit_bytes_per_cycle: int
     scalar_overhead_cycles: int
+    scalar_latency_cycles: int
     scalar_reduce_cycles: int
     gpsimd_overhead_cycles: int
     activation_table_load_ps: int
@@ -71,6 +74,7 @@ class Chip:
     dma_bytes_per_us: int
     dma_latency_ps: int
     dge_issue_ps: int
+    launch_ps: int
     hbm_bytes_per_us: int
     hbm_stack_bytes_per_us: int
     hbm_bytes: int
@@ -123,10 +127,10 @@ _COMMON: dict[str, Fact] = {
     "scalar_reduce_cycles": _published(64, "ARCH2 L492: reading the reduce register, 64 cycles"),
     "dma_min_element_ps": _published(7_000, "PERF figure 29: 4-byte elements take 7 ns each"),
     "dma_engines": _published(16, "SDK nki-dma-overview.rst: 16 DMA engines a NeuronCore"),
-    "dma_latency_ps": _derived(
-        2_000_000,
-        "SDK nki-dma-overview.rst example 1: 2.72 µs end to end less 1.42 µs of data, "
-        "plus the semaphore; 1.3 µs start in DMA-BW L41",
+    "dma_latency_ps": _published(
+        1_300_000,
+        "DMA-BW L41: about 1300 ns from semaphore to start; 1304 ns beside the data in "
+        "SDK nki-dma-overview.rst example 1 (2.72 us end to end, 1.416 us of data)",
     ),
 }
 
@@ -148,8 +152,11 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         ),
         "vector_bytes_per_cycle": _published(4, "ARCH2 L61-74: 128 lanes, one element a cycle"),
         "vector_16bit_bytes_per_cycle": _published(2, "ARCH2: no performance mode"),
-        "scalar_overhead_cycles": _derived(
-            200, "PERF figure 16: 222 cycles for a one-element ACTIVATE (159 ns at 1.4 GHz)"
+        "scalar_overhead_cycles": _assumed(
+            200, "no published trn1 timing tells it; as on trn2 a little under the latency"
+        ),
+        "scalar_latency_cycles": _derived(
+            221, "PERF figure 16: a one-element ACTIVATE lasts 159 ns = 222 cycles at 1.4 GHz"
         ),
         "activation_table_load_ps": _published(368_000, "SDK@v2.26 neuron-profile images"),
         "dma_element_overhead_ps": _assumed(0, "the published trn1 latencies fit two rates alone"),
@@ -157,6 +164,9 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "dma_small_bytes_per_us": _derived(6_400, "matmul table on trn1: tiled and hoisted rows"),
         "dma_bytes_per_us": _derived(14_700, "matmul table on trn1: blocked rows; 17 in DMA-BW"),
         "dge_issue_ps": _assumed(0, "descriptors are static on trn1 unless asked otherwise"),
+        "launch_ps": _derived(
+            22_000_000, "fused_mamba.rst: v1 at 512 x 256 takes 172.93 us, its window 150.93 us"
+        ),
         "hbm_bytes_per_us": _published(410_000, "PERF figure 27: 130.46 GB/s shown as 31.82 %"),
         "hbm_stack_bytes_per_us": _published(410_000, "as above: one core has a stack of its own"),
         "hbm_bytes": _published(16 * 2**30, "SDK trainium.rst: 32 GiB a chip, 2 cores"),
@@ -179,9 +189,10 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "vector_bytes_per_cycle": _published(8, "ARCH3 L41-64: 256 elements a cycle"),
         "vector_16bit_bytes_per_cycle": _published(8, "ARCH3 L41-64: 512 16-bit elements"),
         "scalar_overhead_cycles": _derived(
-            280,
-            "DMA overview: ACTIVATE of 128 elements lasts 400 ns = 128 + 352 cycles, of 4096 "
-            "elements N + 356; kernels back to back issue at N + 282 to 296",
+            280, "ACTIVATEs back to back issue every N + 282 to 296 cycles (timing study)"
+        ),
+        "scalar_latency_cycles": _derived(
+            354, "DMA overview: ACTIVATE of 128 elements lasts N + 352 cycles, of 4096 N + 356"
         ),
         "activation_table_load_ps": _published(1_280_000, "SDK nki-dma-overview.rst: 1.28 µs"),
         "dma_element_overhead_ps": _derived(
@@ -191,6 +202,9 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "dma_small_bytes_per_us": _assumed(27_200, "unused: no small-element rate on trn2"),
         "dma_bytes_per_us": _published(27_200, "SDK nki-dma-overview.rst L16: 27.2 GB/s"),
         "dge_issue_ps": _published(600_000, "SDK nki-dge.rst L124: about 600 ns each"),
+        "launch_ps": _published(
+            22_280_000, "SDK nki-dma-overview.rst example 1: first trigger at 22,280 ns"
+        ),
         "hbm_bytes_per_us": _derived(358_000, "profiler: 716 GB/s a stack, 2 cores a stack"),
         "hbm_stack_bytes_per_us": _derived(
             716_000, "kernel-optimization profiles: bytes over MBU percent; 2.9 TB/s over 4 stacks"
@@ -210,8 +224,10 @@ _PRESETS["trn3"] = _PRESETS["trn2"] | {
     "sync_mhz": _assumed(1200, "the base clock of trn3 is not published; trn2's"),
     "vector_overhead_cycles": _assumed(144, "trn2's value; no trn3 kernel timing is published"),
     "scalar_overhead_cycles": _assumed(280, "trn2's value; no trn3 kernel timing is published"),
+    "scalar_latency_cycles": _assumed(354, "trn2's value; no trn3 kernel timing is published"),
     "dma_bytes_per_us": _published(38_400, "SDK nki-dma-overview.rst L16: 38.4 GB/s"),
     "dma_small_bytes_per_us": _assumed(38_400, "unused: no small-element rate on trn3"),
+    "launch_ps": _assumed(22_280_000, "trn2's value; no trn3 profile is published"),
     "hbm_bytes_per_us": _derived(587_500, "ARCH4: 4.7 TB/s a chip ÷ 8 cores"),
     "hbm_stack_bytes_per_us": _derived(1_175_000, "ARCH4: 4.7 TB/s a chip over 4 stacks"),
     "hbm_bytes": _published(18 * 2**30, "SDK trainium3.rst: 144 GiB a chip, 8 cores"),

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import typer.main
 
@@ -362,7 +362,7 @@ _TYPE_NAMES = {"Path": "text", "str": "text", "float": "fraction", "bool": "true
 
 def _type_name(hint: Any) -> str:
     if hint == policy.SampledGate:
-        return " or ".join(f"`{choice}`" for choice in policy.SampledGate.__args__)
+        return " or ".join(f"`{choice}`" for choice in get_args(policy.SampledGate))
     text = str(getattr(hint, "__name__", hint)).replace(" | None", "")
     if text.startswith("tuple"):
         return "list of tables"

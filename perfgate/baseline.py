@@ -29,7 +29,9 @@ def find_baseline(store: Store, directory: Path, base_rev: str, head: Run) -> Ba
     the cases of `head`, then the newest.
     """
     if not head.revision.commit:
-        return Baseline(None, "the run was measured outside a repository: run it inside one")
+        return Baseline(
+            None, "the run was measured outside a repository, or before its first commit"
+        )
     try:
         fork = vcs.merge_base(directory, base_rev, head.revision.commit)
         ancestors = vcs.first_parents(directory, fork) if fork else ()

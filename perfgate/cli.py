@@ -9,6 +9,8 @@ stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import traceback
@@ -22,6 +24,8 @@ from perfgate import __version__
 from perfgate.errors import UserError
 
 USAGE, STOPPED, BROKEN_PIPE = 2, 130, 141
+
+LONGEST_S, MOST_RUNS = 1_000_000.0, 1_000_000
 
 # Old versions of typer stand on click, newer ones on a copy of it; this name is the same in both.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -53,7 +57,9 @@ MetricOption = Annotated[
 ]
 LimitOption = Annotated[
     int,
-    typer.Option("--limit", min=1, metavar="N", help="Newest runs to list.", show_default=True),
+    typer.Option(
+        "--limit", min=1, max=MOST_RUNS, metavar="N", help="Newest runs to list.", show_default=True
+    ),
 ]
 SessionOption = Annotated[
     str,
@@ -94,7 +100,7 @@ def run(
     suite: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SUITE]",
+            metavar="SUITE",
             help="Folder or file with benchmarks. "
             "[default: from the configuration, else benchmarks]",
             show_default=False,
@@ -117,6 +123,7 @@ def run(
         typer.Option(
             "--timeout",
             min=0.001,
+            max=LONGEST_S,
             metavar="SECONDS",
             help="Limit of one case that sets none itself. [default: 300]",
         ),
@@ -250,7 +257,13 @@ def report(
     ] = None,
     newest: Annotated[
         int | None,
-        typer.Option("--runs", min=1, metavar="N", help="Newest runs to show. [default: all]"),
+        typer.Option(
+            "--runs",
+            min=1,
+            max=MOST_RUNS,
+            metavar="N",
+            help="Newest runs to show. [default: all]",
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -267,7 +280,7 @@ def import_results(
         str, typer.Argument(metavar="FORMAT", help="Tool that wrote the files: pytest-benchmark.")
     ],
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Files, or folders of saved runs.")
+        list[Path], typer.Argument(metavar="PATH", help="Files, or folders of saved runs.")
     ],
     commit: Annotated[
         str | None,
@@ -302,6 +315,7 @@ def runs(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Never raises for what a user can cause."""
+    _ready_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     # `--debug` is for the moment after a failure, so it may stand anywhere on the line.
     debug = "--debug" in given
@@ -319,23 +333,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # regression. Python would complain about the pipe again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        place = error.filename or "the output"
+        message = f"{place}: {(error.strerror or str(error)).lower()}"
+        return _fail(message, "make room or grant access, and run it again", debug)
     except Exception as error:  # a bug must not look like a regression either
         message = f"internal error: {type(error).__name__}: {error}"
         return _fail(message, "run it again with --debug and report the traceback", debug)
 
 
+def _ready_streams() -> None:
+    """A closed stream is thrown away, and a character that a stream does not know becomes `?`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Else the next file opened, such as the store, would get the number of the stream.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _invoke(arguments: list[str]) -> int:
+    for argument in arguments:
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            raise UserError(
+                f"argument {argument!r} is empty", "is a variable in this command line not set?"
+            )
     code = app(args=arguments, prog_name="perfgate", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
 
 def _fail(message: str, hint: str, debug: bool, code: int = USAGE) -> int:
-    if debug:
-        traceback.print_exc()
-    print(f"error: {_one_line(message)}", file=sys.stderr)
-    if hint:
-        print(f"hint: {_one_line(hint)}", file=sys.stderr)
+    # Where nothing can be said, the exit code still has to be right.
+    with contextlib.suppress(OSError):
+        if debug:
+            traceback.print_exc()
+        print(f"error: {_one_line(message)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {_one_line(hint)}", file=sys.stderr)
     return code
 
 

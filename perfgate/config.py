@@ -1,8 +1,9 @@
 """The configuration of a project: where its suite and store are, and its policy.
 
 Read from the nearest folder upwards that has a `perfgate.toml`, or a `pyproject.toml` with a
-`[tool.perfgate]` table. The keys are the field names of the records they fill, and every key and
-value is checked: a misspelled threshold must not leave the default in force without a word.
+`[tool.perfgate]` table; without one the defaults hold, from the top of the repository. The keys are
+the field names of the records they fill, and every key and value is checked: a misspelled threshold
+must not leave the default in force without a word.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Reader = Callable[[object, str], object]
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a project configured. `root` is the folder that paths in the file start from.
+    """What a project configured. `root` is the folder that configured and default paths start from.
 
     `store` is an absolute path or a URL. `pinned` names the release not to drift from, if any.
     """
@@ -50,7 +51,7 @@ def load_config(directory: Path, environ: Mapping[str, str] = os.environ) -> Con
     """
     directory = directory.resolve()
     found = _find(directory)
-    file, table = found or (directory / "perfgate.toml", {})
+    file, table = found or (_top(directory) / "perfgate.toml", {})
     values = _read_table(table, _CONFIG_KEYS, str(file))
     root = file.parent
     store = _located(root, str(values.get("store", DEFAULT_STORE)))
@@ -84,6 +85,12 @@ def _find(directory: Path) -> tuple[Path, Table] | None:
         if table is not None:
             return shared, _table(table, f"{shared}: tool.perfgate")
     return None
+
+
+def _top(directory: Path) -> Path:
+    """The top of the repository, so that every folder of a project has the same store."""
+    folders = (directory, *directory.parents)
+    return next((folder for folder in folders if (folder / ".git").exists()), directory)
 
 
 def _parse(file: Path) -> Table:

@@ -171,6 +171,7 @@ def run_console(block: Block, folder: Path, update: bool) -> str:
         actual = output_of(command.replace("\\\n", " ").strip(), folder)
         actual = actual.replace(str(folder.parent), "/home/ada")
         actual = STAND_INS[4][0].sub("", actual)
+        assert "internal error" not in actual, actual
         same = agrees(expected, actual)
         if not update:
             assert same, f"$ {command}shows\n{actual}\nand the page says\n{expected}"

@@ -122,6 +122,7 @@ def _lines(chip: Chip, recorded: Recorded, simulation: Simulation) -> Iterable[s
 
 
 def _rows(metrics: Metrics) -> Iterable[tuple[str, str]]:
+    yield "launched alone", _time(metrics.launched_latency_us)
     yield "roofline bound", f"{_time(metrics.roofline_us)} ({_distance(metrics)} of it reached)"
     yield (
         "instructions",

@@ -33,7 +33,7 @@ def engine_cost(vector_work: Work, reads_register: bool = False) -> CostOf:
         register = chip.scalar_reduce_cycles if reads_register else 0
         match engine:
             case Engine.SCALAR:
-                cycles = _scalar_work(form, chip) + chip.scalar_overhead_cycles + register
+                return _scalar_cost(_scalar_work(form, chip) + register, chip)
             case Engine.GPSIMD:
                 cycles = elements(form) + chip.gpsimd_overhead_cycles
             case _:
@@ -47,9 +47,15 @@ def engine_cost(vector_work: Work, reads_register: bool = False) -> CostOf:
 def activation_cost(form: Form, chip: Chip, engine: Engine) -> Cost:
     """One element a cycle; reading the accumulator registers out takes another instruction."""
     reads_register = form.access("reduce_res") is not None
-    cycles = elements(form) + chip.scalar_overhead_cycles
-    cycles = max(chip.min_issue_cycles, cycles + reads_register * chip.scalar_reduce_cycles)
-    return Cost(cycles, cycles)
+    return _scalar_cost(elements(form) + reads_register * chip.scalar_reduce_cycles, chip)
+
+
+def _scalar_cost(work: int, chip: Chip) -> Cost:
+    """The next instruction may start before the result of this one can be read."""
+    return Cost(
+        max(chip.min_issue_cycles, work + chip.scalar_overhead_cycles),
+        max(chip.min_issue_cycles, work + chip.scalar_latency_cycles),
+    )
 
 
 def transfer_cost(form: Form, chip: Chip, engine: Engine) -> Cost:

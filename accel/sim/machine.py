@@ -9,15 +9,15 @@ kernel left open, and knows DMA transfers and activation tables, which are no en
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from accel import isa
 from accel.chip import Chip
 from accel.dtypes import itemsize
 from accel.errors import KernelError
-from accel.isa import ISA, Cost, Row
+from accel.isa import Cost
 from accel.program import Access, Engine, Form, Layout, Memory, Mode, Program
 from accel.sim.geometry import Bytes, Ints
 from accel.sim.queues import ENGINE_QUEUE, Queue
@@ -85,10 +85,10 @@ def clock_mhz(chip: Chip, engine: Engine) -> int:
     return mhz.get(engine, chip.sync_mhz)
 
 
-def costs_of(program: Program, chip: Chip, rows: Mapping[str, Row] = ISA) -> Costs:
+def costs_of(program: Program, chip: Chip) -> Costs:
     """The cost of every form of a program."""
     names: dict[str, int] = {"": 0}
-    table = [_form_cost(form, chip, rows, names) for form in program.forms]
+    table = [_form_cost(form, chip, names) for form in program.forms]
     column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 11).T)
     return Costs(
         queue=column[0].astype(np.int8),
@@ -106,15 +106,11 @@ def costs_of(program: Program, chip: Chip, rows: Mapping[str, Row] = ISA) -> Cos
     )
 
 
-def _form_cost(
-    form: Form, chip: Chip, rows: Mapping[str, Row], tables: dict[str, int]
-) -> tuple[int, ...]:
-    row = rows.get(form.op)
-    if row is None:
-        raise KernelError(f"unknown instruction {form.op!r}", "accel lists the ones there are")
+def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...]:
+    row = isa.row(form.op)
     if is_dma(form):
         return _dma_cost(form, chip)
-    engine = engine_of(form, chip, rows)
+    engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)
     mhz = clock_mhz(chip, engine)
     issue, latency = _merged(form, cost, mhz)
@@ -131,21 +127,12 @@ def is_dma(form: Form) -> bool:
     return form.op.startswith("dma_")
 
 
-def engine_of(form: Form, chip: Chip, rows: Mapping[str, Row] = ISA) -> Engine:
+def engine_of(form: Form, chip: Chip) -> Engine:
     """The engine that executes a form: the one asked for, else the first that can."""
-    if form.engine is not Engine.ANY:
-        return form.engine
-    able = engines_able(form, chip, rows)
+    able = isa.engines(form, chip)
     if not able:
         raise KernelError(f"{form.op}: no engine of {chip.name} can execute it")
     return able[0]
-
-
-def engines_able(form: Form, chip: Chip, rows: Mapping[str, Row] = ISA) -> tuple[Engine, ...]:
-    """The engines that can execute a form, the default one first. GpSimd cannot reach PSUM."""
-    engines = rows[form.op].engines.get(chip.generation, ())
-    psum = any(access.layout.memory is Memory.PSUM for access in form.accesses)
-    return tuple(engine for engine in engines if not (psum and engine is Engine.GPSIMD))
 
 
 def matmul_flops(form: Form) -> int:

@@ -24,7 +24,9 @@ _BOUND_SHARE_PERCENT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Percentages are of `latency_us`, averaged over the cores. Bytes and FLOP are totals.
+    """`latency_us`: from the first instruction to the last; `launched_latency_us` has the chip's
+    launch time before it, which a kernel that runs alone pays. Percentages are of `latency_us`,
+    averaged over the cores. Bytes and FLOP are totals.
 
     `*_engine_active_percent`: time in which the engine processes at least one instruction.
     `dma_active_percent`: time in which at least one DMA engine moves data.
@@ -37,6 +39,7 @@ class Metrics:
     """
 
     latency_us: float
+    launched_latency_us: float
     latency_ps: int
     roofline_us: float
     bound_by: str
@@ -94,6 +97,7 @@ def metrics_of(trace: Trace, costs: Costs, spills: Ints, chip: Chip) -> Metrics:
     shares = active | {"dma": _dma_percent(trace, chip), "dma_issue": issuing}
     return Metrics(
         latency_us=total / PS_PER_US,
+        launched_latency_us=(total + chip.launch_ps) / PS_PER_US,
         latency_ps=total,
         roofline_us=_roofline_us(trace, costs, moved, chip),
         bound_by=_bound_by(shares),

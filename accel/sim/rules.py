@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accel import isa
 from accel.chip import Chip
-from accel.isa import ISA
 from accel.program import Access, Engine, Form, Memory, Mode, Program
-from accel.sim.machine import clock_mhz, costs_of, engines_able, is_dma, to_ps
+from accel.sim.machine import clock_mhz, costs_of, is_dma, to_ps
 from accel.sim.queues import ENGINE_QUEUE
 
 MERGED_TILE = 512  # elements a partition
@@ -165,8 +165,8 @@ def _copy_choices(form: Form, chip: Chip) -> dict[Engine, int]:
     open_copy = form.op == "tensor_copy" and form.engine is Engine.ANY
     if not open_copy or source is None or source.layout.memory is not Memory.PSUM:
         return {}
-    from_table = ISA[form.op].cost
-    able = [e for e in engines_able(form, chip) if e in (Engine.VECTOR, Engine.SCALAR)]
+    from_table = isa.row(form.op).cost
+    able = [e for e in isa.engines(form, chip) if e in (Engine.VECTOR, Engine.SCALAR)]
     return {e: to_ps(from_table(form, chip, e).issue, clock_mhz(chip, e)) for e in able}
 
 

@@ -92,6 +92,7 @@ def _without(chip: Chip, ablate: frozenset[str]) -> Chip:
         dge_issue_ps=kept("dge_issue", chip.dge_issue_ps),
         vector_overhead_cycles=kept("engine_overhead", chip.vector_overhead_cycles),
         scalar_overhead_cycles=kept("engine_overhead", chip.scalar_overhead_cycles),
+        scalar_latency_cycles=kept("engine_overhead", chip.scalar_latency_cycles),
         activation_table_load_ps=kept("activation_table", chip.activation_table_load_ps),
     )
 

@@ -28,23 +28,19 @@ def _digest() -> str:
 MODEL_VERSION = _digest()
 
 
-def case_digest(program: Program, chip: Chip) -> str:
+def case_digest(program: Program, chip: Chip, profile: str = "none") -> str:
     """What identifies the simulated numbers of a program on a chip.
 
     Names and source lines are left out: renaming a tile or moving a kernel in its file changes no
-    time.
+    time. A compiler profile does look at lines, so with one they are part of it.
     """
-    digest = hashlib.sha256(MODEL_VERSION.encode())
+    digest = hashlib.sha256(f"{MODEL_VERSION} {profile}".encode())
     digest.update(repr(chip).encode())
     digest.update(repr(program.forms).encode())
     for storage in program.storages:
         digest.update(repr(dataclasses.replace(storage, name="")).encode())
-    for array in (
-        program.form,
-        program.core,
-        program.first_operand,
-        program.storage,
-        program.offset,
-    ):
+    for array in (program.form, program.core, program.storage, program.offset):
         digest.update(array.tobytes())
+    if profile != "none":
+        digest.update(program.source.tobytes())
     return digest.hexdigest()[:32]

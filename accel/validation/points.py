@@ -203,7 +203,10 @@ def _predict(row: Published, metrics: Callable[[str, str], Metrics]) -> float | 
     if row.id in PROBES:
         return PROBES[row.id](chip_named(row.chip))
     if row.id in WORKLOADS:
-        return metrics(row.id, row.chip).latency_us * PER_UNIT_OF_US[row.unit]
+        found = metrics(row.id, row.chip)
+        alone = row.quantity == "latency"
+        us = found.launched_latency_us if alone else found.latency_us
+        return us * PER_UNIT_OF_US[row.unit]
     for suffix, metric in ACTIVE.items():
         workload = _workload_of(row.id.removesuffix(suffix)) if row.id.endswith(suffix) else None
         if workload:

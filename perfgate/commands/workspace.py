@@ -33,6 +33,8 @@ def opened(config: Config, url: str | None, *, write: bool = False) -> Iterator[
 
 def write_file(path: Path, text: str) -> None:
     """Replace a file in one step, so that a reader never sees half of it."""
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder", "name a file inside it")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

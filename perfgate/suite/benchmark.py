@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,8 +200,10 @@ def _check_metrics(record: Benchmark) -> None:
 
 
 def _check_limits(record: Benchmark) -> None:
-    if record.timeout_s is not None and not record.timeout_s > 0:
-        raise UserError(f"{record.name}: timeout_s is {record.timeout_s}", "give seconds above 0")
+    if record.timeout_s is not None and not 0 < record.timeout_s < math.inf:
+        raise UserError(
+            f"{record.name}: timeout_s is {record.timeout_s}", "give finite seconds above 0"
+        )
     if record.digest is not None and record.sampled:
         raise UserError(f"{record.name}: a sampled benchmark has a digest", "remove digest=")
     rounds = record.rounds

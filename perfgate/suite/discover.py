@@ -143,9 +143,9 @@ def _locate(path: Path) -> tuple[Path, tuple[Path, ...]]:
     path = path.resolve()
     if path.is_file() and path.suffix == ".py":
         return path.parent, (path,)
-    if not path.is_dir():
+    if not path.is_dir() or path == path.parent:
         raise UserError(
-            f"suite {path}: no such folder",
+            f"suite {path}: not a folder of benchmarks, nor a Python file",
             "name the folder of your benchmarks: perfgate run FOLDER, or set [tool.perfgate] suite",
         )
     files = sorted(path.rglob("*.py"))

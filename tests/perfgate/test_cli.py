@@ -1,6 +1,8 @@
 """The command line in this process, over a repository whose runs were put in the store directly."""
 
+import io
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -203,6 +205,8 @@ def test_the_report_compares_the_newest_run_with_the_one_before(project, tmp_pat
         (["gate"], "--base", "perfgate gate --help"),
         (["compare", "main"], "'B'", "perfgate compare --help"),
         (["rum"], "rum", "perfgate --help"),
+        (["run", "--timeout", "inf"], "--timeout", "perfgate run --help"),
+        (["runs", "--limit", "9" * 30], "--limit", "perfgate runs --help"),
         (["run", "--jobs", "0"], "--jobs", "perfgate run --help"),
         (["run", "--jobz", "1"], "--jobz", "perfgate run --help"),
         (["run", "nowhere"], "nowhere", "perfgate run"),
@@ -217,7 +221,9 @@ def test_the_report_compares_the_newest_run_with_the_one_before(project, tmp_pat
         (["runs", "--store", "perfgate.toml"], "perfgate.toml", "--store"),
         (["run", "cli_suite", "--store", "."], "is a folder", "history.db"),
         (["run", "cli_suite", "--store", "perfgate.toml/x.db"], "is not a folder", "--store"),
-        (["run", "cli_suite", "--store", ""], "names no file", "path"),
+        (["gate", "--base", ""], "empty", "variable"),
+        (["run", "cli_suite", "--session="], "--session=", "variable"),
+        (["gate", "--base", "main", "--markdown", "."], "is a folder", "file inside"),
         (["run", "cli_broken_suite"], "kernels.py", "import"),
         (["run", "cli_suite", "-k", "zzz"], "zzz", "kernels.host"),
         (["run", "cli_suite", "--resume"], "no interrupted run", "without --resume"),
@@ -304,6 +310,37 @@ def test_a_reader_that_leaves_early_is_no_regression(project):
     assert process.wait() == cli.BROKEN_PIPE
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", 2, "error: the output: no space left on device"),
+        ("--limit x 2>/dev/full", 2, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_regression(project, redirected, code, said):
+    command = f"{sys.executable} -m perfgate runs {redirected}"
+    source = str(Path(cli.__file__).parents[1])
+    done = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "PYTHONPATH": source},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    assert done.returncode == code
+    assert done.stderr.partition("\n")[0] == said
+
+
+def test_a_terminal_without_the_characters_gets_question_marks(project, monkeypatch):
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+
+    assert main(["history", "soft"]) == 0
+    assert b"???  7.000 us" in output.buffer.getvalue()
 
 
 def test_help_loads_nothing_heavy():

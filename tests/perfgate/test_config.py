@@ -41,6 +41,15 @@ def test_without_a_file_the_defaults_hold_here(tmp_path: Path) -> None:
     )
 
 
+def test_without_a_file_the_defaults_hold_from_the_top_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+
+    assert load(deep) == load(tmp_path)
+    assert load(deep).root == tmp_path
+
+
 def test_every_key_arrives_in_its_record(tmp_path: Path) -> None:
     write(
         tmp_path,

@@ -118,7 +118,7 @@ def test_events_carry_engine_time_and_kernel_line():
     assert copy["args"]["because_of"] == "raw"
     assert copy["args"]["waited_for"] == 0
     assert copy["args"]["dst"] == "t+0 128×64"
-    assert copy["ts"] == pytest.approx(load["ts"] + load["dur"] + 2.0)
+    assert copy["ts"] == pytest.approx(load["ts"] + load["dur"] + TRN2.dma_latency_ps / 1e6)
 
 
 @settings(max_examples=15, deadline=None)

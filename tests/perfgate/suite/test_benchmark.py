@@ -84,6 +84,7 @@ def test_a_sampled_benchmark_without_metrics_measures_wall_time():
         ({"metrics": [CYCLES], "timeout_s": 0}, "timeout_s is 0"),
         ({"sampled": True, "digest": lambda: ""}, "a sampled benchmark has a digest"),
         ({"sampled": True, "rounds": Rounds(processes=0)}, "processes=0"),
+        ({"sampled": True, "timeout_s": float("inf")}, "timeout_s is inf"),
         ({"sampled": True, "rounds": Rounds(min_rounds=9, max_rounds=3)}, "min_rounds=9"),
     ],
 )

@@ -115,11 +115,11 @@ def test_a_case_that_appears_twice_is_refused(make_suite):
         discover(suite)
 
 
-@pytest.mark.parametrize("name", ["nowhere", "file.txt"])
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.py", "file.txt", "/"])
 def test_no_folder_is_an_error_that_says_what_to_name(tmp_path, name):
     (tmp_path / "file.txt").touch()
 
-    with pytest.raises(UserError, match="no such folder") as caught:
+    with pytest.raises(UserError, match="not a folder of benchmarks") as caught:
         discover(tmp_path / name)
 
     assert "perfgate run FOLDER" in caught.value.hint
