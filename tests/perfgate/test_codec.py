@@ -69,7 +69,7 @@ def places(data: Any, path: str = "Run") -> list[tuple[str, Any, Any]]:
     return [(inner, data, key) for inner, key in items] + deeper
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=40)
 @given(runs())
 def test_a_run_comes_back_from_json(run: Run) -> None:
     assert codec.decode(Run, json.loads(json.dumps(codec.encode(run)))) == run
@@ -195,7 +195,7 @@ def test_bottomless_data_is_refused() -> None:
         pass  # taken apart from the outside: freeing it in one go would recurse as deeply
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=100)
 @given(st.data(), JSON_VALUES)
 def test_broken_data_is_read_or_refused_but_never_crashes(data: st.DataObject, wrong: Any) -> None:
     broken = run_data()

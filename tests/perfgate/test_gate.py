@@ -614,7 +614,7 @@ FLIPPED = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values, values, st.floats(0.9, 1.1), st.floats(0.9, 1.1))
 def test_swapping_the_sides_flips_every_word(
     base: list[float], head: list[float], old: float, new: float
@@ -630,7 +630,7 @@ def test_swapping_the_sides_flips_every_word(
     assert [c.decision.value for c in only(back).comparisons] == flipped
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(values, values, st.integers(-10, 10))
 def test_the_unit_does_not_change_a_word(base: list[float], head: list[float], power: int) -> None:
     before = gate(sampled("a", *base), sampled("a", *head))
@@ -639,7 +639,7 @@ def test_the_unit_does_not_change_a_word(base: list[float], head: list[float], p
     assert word(gate(*(sampled("a", *side) for side in scaled))) is word(before)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_the_order_of_the_cases_does_not_matter(order: list[str]) -> None:
     base = run("b", *(exact(c, 1.0) for c in "abcd"))

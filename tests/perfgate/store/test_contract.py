@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +11,16 @@ from hypothesis import HealthCheck, given, settings
 
 from perfgate.errors import UserError
 from perfgate.model import CaseResult, CaseStatus, MetricKind, Run, Sample
-from perfgate.store import MemoryStore, Store, connect
+from perfgate.store import MemoryStore, Store
 from tests.perfgate.records import runs
 from tests.perfgate.store.samples import HOST_TIME, LATENCY, closed, exact, full, opened
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = MemoryStore() if request.param == "memory" else connect(str(tmp_path / "history.db"))
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, new_store: Callable[[Path], Store]
+) -> Iterator[Store]:
+    made = MemoryStore() if request.param == "memory" else new_store(tmp_path / "history.db")
     yield made
     made.close()
 
@@ -42,7 +44,6 @@ def test_a_run_built_case_by_case_equals_one_added_whole(store: Store) -> None:
 
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(run=runs(finished=True))

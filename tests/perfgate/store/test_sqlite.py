@@ -388,7 +388,9 @@ def test_a_large_profile_does_not_slow_history_down_by_being_read(path: Path) ->
     assert connect(str(path)).history("a")[0].result.samples == full("a").samples
 
 
-@pytest.mark.parametrize("killed_after", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize(
+    "killed_after", [0, 5, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2, 9))]
+)
 def test_a_killed_writer_loses_no_finished_case(path: Path, killed_after: int) -> None:
     make_store(path)
     told, tell = os.pipe()

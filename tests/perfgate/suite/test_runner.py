@@ -398,10 +398,10 @@ except KeyboardInterrupt:
     ("kind", "number"),
     [
         ("exact", signal.SIGINT),
-        ("exact", signal.SIGTERM),
-        ("exact", signal.SIGKILL),
-        ("sampled", signal.SIGINT),
         ("sampled", signal.SIGKILL),
+        pytest.param("exact", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("exact", signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param("sampled", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
 def test_no_process_outlives_the_run(make_suite, tmp_path, kind, number):
