@@ -2,7 +2,8 @@
 
 `protocol.py` says what a store is, `memory.py` keeps one in memory for tests, `schema.py` holds the
 tables, `migrations/` how they came to be, `engine.py` opens a database and `sql.py` is the store
-over it, through `rows.py`. Only `connect` loads these: that takes longer than `--help` may.
+over it, through `rows.py` and, for many cases at once, `bulk.py`. Only `connect` loads these: that
+takes longer than `--help` may.
 """
 
 from __future__ import annotations

@@ -34,7 +34,12 @@ def discover(path: Path, pattern: str | None = None) -> tuple[Case, ...]:
     `UserError`, as is an id that appears twice.
     """
     suite, files = _locate(path)
-    cases = [case for file in files for case in load_file(suite, file)]
+    before = list(sys.path)
+    try:
+        cases = [case for file in files for case in load_file(suite, file)]
+    finally:
+        # What this process loads later for itself must not come from the tree that is measured.
+        sys.path[:] = before
     if not cases:
         raise UserError(
             f"suite {path}: no benchmark found", "decorate a function: @perfgate.benchmark(...)"

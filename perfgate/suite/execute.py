@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 
 from perfgate.codec import encode
+from perfgate.effect import centre
 from perfgate.errors import UserError
 from perfgate.model import (
     SCHEMA_VERSION,
@@ -149,14 +149,18 @@ def _sampled(case: Case) -> _Outcome:
     function, rounds = _after_set_up(case)
     if [metric.name for metric in benchmark.metrics] == [WALL_TIME.name]:
         seconds = time_rounds(function, rounds)
-        return _Outcome((Sample(benchmark.metrics[0], (median(seconds),)),))
+        return _Outcome((_middle(benchmark.metrics[0], seconds),))
     calls = [_measurement(value) for value in collect_rounds(function, rounds)]
     numbers = [_numbers(call.metrics, benchmark.metrics) for call in calls]
     samples = tuple(
-        Sample(metric, (median(number[metric.name] for number in numbers),))
+        _middle(metric, tuple(number[metric.name] for number in numbers))
         for metric in benchmark.metrics
     )
     return _Outcome(samples, calls[-1].profile, tuple(calls[-1].timeline))
+
+
+def _middle(metric: Metric, values: tuple[float, ...]) -> Sample:
+    return Sample(metric, (centre(Sample(metric, values)),))
 
 
 def _after_set_up(case: Case) -> tuple[Callable[[], object], Rounds]:

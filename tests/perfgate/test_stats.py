@@ -145,7 +145,7 @@ def test_many_values_are_compared_without_forming_all_pairs() -> None:
     assert effect.low < effect.ratio
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(positive, positive)
 def test_swapping_the_sides_inverts_the_ratio(base: list[float], head: list[float]) -> None:
     forth, back = compare(base, head), compare(head, base)
@@ -157,7 +157,7 @@ def test_swapping_the_sides_inverts_the_ratio(base: list[float], head: list[floa
         assert back.high == pytest.approx(1 / forth.low)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(positive, positive, st.randoms(use_true_random=False))
 def test_order_of_the_values_does_not_matter(base, head, random) -> None:  # type: ignore[no-untyped-def]
     before = compare(base, head)
@@ -167,7 +167,7 @@ def test_order_of_the_values_does_not_matter(base, head, random) -> None:  # typ
     assert compare(base, head) == before
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(positive, positive, st.integers(-20, 20))
 def test_the_unit_does_not_matter(base: list[float], head: list[float], power: int) -> None:
     """Scaled by powers of two, which floats multiply by without rounding."""

@@ -312,7 +312,7 @@ def test_several_writers_take_turns(path: Path) -> None:
     def write(name: str) -> None:
         store = connect(str(path))
         store.open_run(opened(name))
-        for case in range(10):
+        for case in range(5):
             store.add_result(name, exact(f"case {case}"))
         store.close()
 
@@ -322,7 +322,7 @@ def test_several_writers_take_turns(path: Path) -> None:
     for thread in writers:
         thread.join()
 
-    assert [len(connect(str(path)).run(f"w{i}").results) for i in range(4)] == [10] * 4
+    assert [len(connect(str(path)).run(f"w{i}").results) for i in range(4)] == [5] * 4
 
 
 def test_text_that_no_database_takes_is_replaced(path: Path) -> None:

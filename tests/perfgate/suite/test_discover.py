@@ -106,6 +106,13 @@ def test_what_a_file_prints_while_imported_stays_off_standard_output(make_suite,
     assert capsys.readouterr().out == ""
 
 
+def test_discovery_leaves_the_import_path_as_it_was(make_suite):
+    before = list(sys.path)
+    discover(make_suite(a=ONE))
+
+    assert sys.path == before
+
+
 def test_a_case_that_appears_twice_is_refused(make_suite):
     suite = make_suite(
         a=ONE + ONE.replace("def one", "def two").replace("(metr", "(name='one', metr")
