@@ -34,7 +34,8 @@ _NUMPY: dict[str, object] = {
 }
 
 NAMES = tuple(_NUMPY)
-FLOATS = frozenset(name for name in NAMES if name.startswith(("float", "bfloat", "tfloat")))
+PACKED = frozenset(name for name in NAMES if name.endswith("_x4"))
+FLOATS = frozenset(name for name in NAMES if "float" in name) - PACKED
 SIXTEEN_BIT = frozenset({"bfloat16", "float16"})
 FP32 = frozenset({"float32", "tfloat32"})
 

@@ -15,6 +15,7 @@ are one JSON object, names are JSON strings.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 
@@ -163,7 +164,10 @@ def _read_form(builder: Builder, line: str) -> None:
 
 
 def _attribute(value: AttributeValue | list[int]) -> AttributeValue:
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(value)
+    # The one NaN that the kernel language uses too: a program equals its text.
+    return math.nan if value != value else value
 
 
 def _accesses(text: str, position: int) -> Iterator[Access]:

@@ -7,10 +7,11 @@ failure of accel itself, 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -138,42 +139,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Never raises for what a user can cause."""
     # Tiles are at most 128×512: a second BLAS thread only costs. Read when numpy is first loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _ready_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     # `--debug` is for the moment after a failure, so it may stand anywhere on the line.
     debug = "--debug" in given
     given = [argument for argument in given if argument != "--debug"]
     try:
-        return _guarded(lambda: _invoke(given), debug)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again at exit.
+        return _invoke(given)
+    except UserError as error:
+        return _fail(error.args[0], error.hint or "`accel run --help` lists what to give", debug)
+    except _UsageError as error:
+        return _fail(_usage_message(error), _usage_hint(error), debug)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped", "", debug, STOPPED)
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has seen enough; typer exits with 1 then. Python would complain
+        # about the pipe again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except MemoryError as error:
+        hint = "use smaller shapes, or leave out --values, which holds every tensor"
+        return _fail(f"out of memory: {error}", hint, debug)
+    except OSError as error:
+        place = error.filename or "the output"
+        text = f"{place}: {(error.strerror or type(error).__name__).lower()}"
+        return _fail(text, "choose a path that can be read or written", debug)
+    except Exception as error:
+        message = f"internal error: {type(error).__name__}: {error}"
+        return _fail(message, "run it again with --debug and report the traceback", debug)
+
+
+def _ready_streams() -> None:
+    """A closed stream is thrown away, and a character that a stream does not know becomes `?`."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # Else the next file opened, such as the trace, would get the number of the stream.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _invoke(arguments: list[str]) -> int:
     code = app(args=arguments, prog_name="accel", standalone_mode=False)
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
-
-
-def _guarded(command: Callable[[], int], debug: bool) -> int:
-    try:
-        return command()
-    except UserError as error:
-        return _fail(error.args[0], error.hint, debug)
-    except _UsageError as error:
-        return _fail(_usage_message(error), _usage_hint(error), debug)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped", "", debug, STOPPED)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        text = f"{error.strerror or type(error).__name__}:{where}".lower()
-        return _fail(text, "choose a path that can be read or written", debug)
-    except Exception as error:
-        message = f"internal error: {type(error).__name__}: {error}"
-        return _fail(message, "run it again with --debug and report the traceback", debug)
 
 
 def _fail(message: str, hint: str, debug: bool, code: int = USAGE) -> int:

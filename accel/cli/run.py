@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+import math
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +16,12 @@ import numpy as np
 
 from accel.chip import ACCURACY, Chip, chip_named
 from accel.cli.arguments import kernel_arguments, parse_grid, random_arrays
+from accel.cli.outputs import output_warnings
 from accel.errors import UserError
+from accel.isa.row import Array
 from accel.nki.jit import evaluate, trace
 from accel.nki.load import load_kernel
-from accel.program import Kind, Program
+from accel.program import Kind, Memory, Program
 from accel.program_text import format_program
 from accel.sim import PROFILE_OF_FORM, Metrics, Simulation, simulate, write_perfetto
 
@@ -40,6 +46,30 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """An array that the kernel returned. Where it holds a NaN, so do the three numbers."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    minimum: float
+    maximum: float
+    mean: float
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON, which has no NaN and no infinity: they become null."""
+        record = dataclasses.asdict(self)
+        for name in ("minimum", "maximum", "mean"):
+            record[name] = record[name] if math.isfinite(record[name]) else None
+        return record
+
+    def __str__(self) -> str:
+        return (
+            f"{'x'.join(map(str, self.shape))} {self.dtype}, from {self.minimum:.6g} to "
+            f"{self.maximum:.6g}, mean {self.mean:.6g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """A kernel's program, with the values' side of it where there is one. `compiler` is the profile
     to assume.
@@ -47,35 +77,49 @@ class Recorded:
 
     program: Program
     compiler: str
+    warnings: tuple[str, ...] = ()
     uninitialised: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
+    results: tuple[Result, ...] = ()
 
 
 def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
     chip = chip_named(request.chip)
-    _check_folders(request.trace, request.program)
-    recorded = _record(request, chip)
+    _check_paths(request.trace, request.program)
+    # What the kernel prints is not a result of this command: stdout stays readable by machines.
+    with contextlib.redirect_stdout(sys.stderr):
+        recorded = _record(request, chip)
     if len(recorded.program) == 0:
-        raise UserError(f"kernel {recorded.program.name} has no instructions")
+        raise UserError(
+            f"kernel {recorded.program.name} has no instructions",
+            "there is nothing to time: check the arguments that choose what it does",
+        )
+    _check_hbm(recorded.program, chip)
     simulation = simulate(recorded.program, chip, recorded.compiler)
     if request.program is not None:
         request.program.write_text(format_program(recorded.program), encoding="utf-8")
     if request.trace is not None:
         write_perfetto(simulation.trace, request.trace)
     if request.as_json:
-        print(json.dumps(_as_json(request, recorded, simulation), indent=2))
+        print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
         return
     print("\n".join(_lines(chip, recorded, simulation)))
-    for note in (*simulation.warnings, *recorded.uninitialised):
+    for note in (*simulation.warnings, *recorded.warnings, *recorded.uninitialised):
         print(f"warning: {note}", file=sys.stderr)
 
 
-def _check_folders(*paths: Path | None) -> None:
-    """Fails before the work rather than after it."""
+def _check_paths(*paths: Path | None) -> None:
+    """Fails before the work rather than after it, and before the first of two files is written."""
     for path in paths:
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UserError(f"no folder {path.absolute().parent}", f"create it, or change {path}")
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise UserError(f"no folder {folder}", f"create it, or change {path}")
+        if path.is_dir():
+            raise UserError(f"{path} is a folder", "give the name of a file to write")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise UserError(f"{path} cannot be written", "choose a writable file")
 
 
 def _record(request: Request, chip: Chip) -> Recorded:
@@ -86,27 +130,42 @@ def _record(request: Request, chip: Chip) -> Recorded:
     if compiler == "auto":
         compiler = PROFILE_OF_FORM[kernel.dialect.name]
     if not request.values:
-        return Recorded(trace(kernel, arguments, chip, grid), compiler)
+        program = trace(kernel, arguments, chip, grid)
+        return Recorded(program, compiler, tuple(output_warnings(program)))
     evaluation = evaluate(kernel, random_arrays(arguments, request.seed), chip, grid)
     return Recorded(
         evaluation.program,
         compiler,
+        tuple(output_warnings(evaluation.program)),
         tuple(map(str, evaluation.uninitialised)),
-        tuple(_described_results(evaluation.result)),
+        tuple(map(_result, _arrays(evaluation.result))),
     )
 
 
-def _described_results(result: object) -> Iterable[str]:
-    """One line an array that the kernel returned."""
-    leaves = result if isinstance(result, (list, tuple)) else [result]
-    for leaf in leaves:
-        if isinstance(leaf, np.ndarray):
-            wide = leaf.astype(np.float64)
-            shape = "x".join(map(str, leaf.shape))
-            yield (
-                f"{shape} {leaf.dtype}, from {wide.min():.6g} to {wide.max():.6g}, "
-                f"mean {wide.mean():.6g}"
-            )
+def _check_hbm(program: Program, chip: Chip) -> None:
+    needed = sum(s.total_bytes for s in program.storages if s.memory is Memory.HBM)
+    if needed > chip.hbm_bytes * chip.cores:
+        raise UserError(
+            f"kernel {program.name} needs {_size(needed)} of HBM, "
+            f"{chip.name} has {_size(chip.hbm_bytes * chip.cores)}",
+            "make the shapes smaller",
+        )
+
+
+def _arrays(value: object) -> Iterator[Array]:
+    """The arrays in what a kernel returned, whatever they are nested in."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _arrays(item)
+
+
+def _result(array: Array) -> Result:
+    wide = array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        moments = (float(wide.min()), float(wide.max()), float(wide.mean()))
+    return Result(array.shape, str(array.dtype), *moments)
 
 
 def _lines(chip: Chip, recorded: Recorded, simulation: Simulation) -> Iterable[str]:
@@ -179,7 +238,9 @@ def _as_json(request: Request, recorded: Recorded, simulation: Simulation) -> di
             {"queue": queue, "cause": cause, "us": us}
             for queue, cause, us in simulation.metrics.stalls_us
         ],
+        "timing_model": ACCURACY[request.chip],
         "outputs": outputs,
-        "warnings": list(simulation.warnings),
+        "results": [result.as_dict() for result in recorded.results],
+        "warnings": [*simulation.warnings, *recorded.warnings],
         "uninitialised": list(recorded.uninitialised),
     }

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accel.chip import Chip
+from accel.dtypes import PACKED
 from accel.errors import KernelError
 from accel.isa.row import Role, Row
 from accel.program import Access, Engine, Form, Memory, Mode
 
 MAX_FREE_DIMENSIONS = 4
+_PACKED_MOVERS = frozenset({"dma_copy", "dma_transpose", "memset", "tensor_copy"})
 
 
 def check_form(row: Row, form: Form, chip: Chip, place: str = "") -> None:
     """KernelError with the first rule that `form` breaks: operand, value and limit."""
     for problem in _problems(row, form, chip):
-        raise KernelError(f"{form.op}: {problem}", place=place)
+        hint = f"{row.name}({', '.join(role.name for role in row.roles)}): {row.summary}"
+        raise KernelError(f"{form.op}: {problem}", hint, place)
 
 
 def able_engines(row: Row, form: Form, chip: Chip) -> tuple[Engine, ...]:
@@ -46,6 +49,7 @@ def _problems(row: Row, form: Form, chip: Chip) -> Iterator[str]:
     yield from _engine_problems(row, form, chip)
     yield from _attribute_problems(row, form)
     yield from _role_problems(row, form)
+    yield from _packed_problems(row, form)
     for access in form.accesses:
         yield from _access_problems(access, chip, limited=is_engine_work(row))
     for rule in row.rules:
@@ -108,6 +112,17 @@ def _placing_problems(role: Role, access: Access) -> Iterator[str]:
         yield f"{role.name} is in {access.layout.memory}, must be in {legal}"
     if (access.mode is Mode.READ) != (role.mode is Mode.READ):
         yield f"{role.name} is touched as {access.mode!r}, must be {role.mode!r}"
+
+
+def _packed_problems(row: Row, form: Form) -> Iterator[str]:
+    """Packed dtypes are containers: they are moved as they are, or filled."""
+    packed = [access for access in form.accesses if access.layout.dtype in PACKED]
+    if not packed:
+        return
+    role, dtype = packed[0].role, packed[0].layout.dtype
+    moved = [access for access in form.accesses if access.role != "index"]
+    if row.name not in _PACKED_MOVERS or any(a.layout.dtype != dtype for a in moved):
+        yield f"{role} is {dtype}, which is only filled, or copied to the same dtype"
 
 
 def _access_problems(access: Access, chip: Chip, limited: bool) -> Iterator[str]:

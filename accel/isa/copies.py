@@ -14,12 +14,13 @@ from accel.errors import KernelError
 from accel.isa import costs, rules
 from accel.isa.row import SBUF, Array, Row, on, reads, writes
 from accel.isa.values import accumulators, copy, flat, number, store
-from accel.program import Engine, Form, Memory
+from accel.program import Access, Engine, Form, Memory
 
 _DMA = (Memory.HBM, Memory.SBUF)
 _TRIGGERS = (Engine.SYNC, Engine.SCALAR, Engine.GPSIMD, Engine.VECTOR, Engine.TENSOR)
 _DGE_MODES = frozenset({"unknown", "swdge", "hwdge", "none"})
-_PREDICATES = frozenset({"uint8", "uint16", "uint32", "int8", "int16", "int32", "bool_"})
+INTEGERS = frozenset({"uint8", "uint16", "uint32", "int8", "int16", "int32"})
+_PREDICATES = INTEGERS | {"bool_"}
 _KEEP_PARTITION = 255
 _QUADRANT = 32
 
@@ -37,7 +38,10 @@ def _dma_copy(form: Form, arrays: Mapping[str, Array]) -> None:
     inside = (index >= 0) & (index < len(rows))
     if not inside.all() and form.attribute("oob_mode", "error") == "error":
         bad = int(index[~inside][0])
-        raise KernelError(f"dma_copy: index {bad} is outside the {len(rows)} rows of {side}")
+        raise KernelError(
+            f"dma_copy: index {bad} is outside the {len(rows)} rows of {side}",
+            "keep indices inside the table, or skip those outside with oob_mode.skip",
+        )
     if side == "src":
         _gather(arrays["dst"], rows, index, inside)
     else:
@@ -78,13 +82,42 @@ def _transposable(form: Form, chip: Chip) -> str | None:
     axes = _axes(form, dimensions)
     if axes != _TRANSPOSES[dimensions]:
         return f"axes is {axes}, must be {_TRANSPOSES[dimensions]} for {dimensions} axes"
-    return None
+    return _transposed(form, axes)
+
+
+def _transposed(form: Form, axes: tuple[int, ...]) -> str | None:
+    """dst has the permuted shape of src, but for axes of one element."""
+    source, target = form.access("src"), form.access("dst")
+    if source is None or target is None:
+        return None
+    wanted = tuple(source.layout.shape[axis] for axis in axes)
+    got = target.layout.shape
+    if got[0] == wanted[0] and _long(got) == _long(wanted):
+        return None
+    return f"dst is {got}, must be {wanted}"
+
+
+def _long(shape: tuple[int, ...]) -> list[int]:
+    return [count for count in shape if count > 1]
 
 
 def _transfer_sizes(form: Form, chip: Chip) -> str | None:
-    if form.attribute("indirect", "") != "":
-        return None if form.access("index") is not None else "operand index is missing"
+    side = form.attribute("indirect", "")
+    if side != "":
+        return _index_fits(form.access(str(side)), form.access("index"))
     return rules.same_total("dst", "src")(form, chip)
+
+
+def _index_fits(moved: Access | None, index: Access | None) -> str | None:
+    """One index moves the whole operand; several are one for each position of its first axis."""
+    if index is None or moved is None:
+        return "operand index is missing"
+    if index.layout.dtype not in INTEGERS:
+        return f"index is {index.layout.dtype}, must be an integer"
+    count, rows = rules.total(index.layout), moved.layout.shape[0]
+    if count in {1, rows}:
+        return None
+    return f"index has {count} elements, {moved.role} has {rows} rows: give one index, or {rows}"
 
 
 def _hardware_descriptors(form: Form, chip: Chip) -> str | None:
@@ -126,6 +159,12 @@ def _select(form: Form, arrays: Mapping[str, Array]) -> None:
     store(target, result)
     if form.attribute("reduce_cmd", "idle") != "idle" or "reduce_res" in arrays:
         accumulate_maximum(form, arrays, result)
+
+
+def _false_size(form: Form, chip: Chip) -> str | None:
+    """on_false is a tile like dst, or one value a partition."""
+    problem = rules.per_partition("on_false", "dst")(form, chip)
+    return problem and rules.same_size("dst", "on_false")(form, chip)
 
 
 def _choice(form: Form, arrays: Mapping[str, Array], role: str) -> Array:
@@ -195,6 +234,7 @@ ROWS = (
         attributes=("dge_mode", "indirect", "axis", "oob_mode", "priority"),
         rules=(
             _transfer_sizes,
+            rules.same_total("dst", "src"),
             rules.among("dge_mode", _DGE_MODES, "unknown"),
             rules.among("indirect", frozenset({"", "src", "dst"})),
             rules.among("oob_mode", frozenset({"error", "skip"}), "error"),
@@ -277,6 +317,7 @@ ROWS = (
             rules.not_both_psum("on_true", "predicate"),
             rules.number_or_operand("on_true"),
             rules.number_or_operand("on_false"),
+            _false_size,
             rules.per_partition("reduce_res", "dst"),
             rules.among("reduce_op", frozenset({"maximum"}), "maximum"),
         ),

@@ -87,7 +87,7 @@ def _power_engine(form: Form, chip: Chip) -> str | None:
 
 def _tensor_scalar(form: Form, arrays: Mapping[str, Array]) -> None:
     first, second = named(form, "op0"), named(form, "op1")
-    values = _inputs(arrays["data"], first)
+    values = _inputs(arrays["data"], second if first.name == "bypass" else first)
     values = applied(
         first, values, scalar(form, arrays, "operand0", first), form.attribute("reverse0")
     )

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from accel.chip import Chip
 from accel.isa import costs, rules
 from accel.isa.copies import accumulate_maximum
 from accel.isa.elementwise import named
 from accel.isa.row import SBUF, Array, Row, on, reads, writes
-from accel.isa.values import Int64, flat, load, number, store, whole
+from accel.isa.values import Int64, flat, integer_bounds, load, number, store, whole
 from accel.program import Engine, Form
 
 _FLOAT32_MIN = float(np.finfo(np.float32).min)
@@ -33,7 +34,11 @@ def _affine(form: Form, partitions: int) -> Int64:
 
 
 def _iota(form: Form, arrays: Mapping[str, Array]) -> None:
-    store(arrays["dst"], _affine(form, len(arrays["dst"])))
+    target = arrays["dst"]
+    values = _affine(form, len(target))
+    if target.dtype.kind in "iu" and target.dtype.itemsize < 4:
+        values = values.clip(*integer_bounds(target.dtype))
+    store(target, values)
 
 
 def _affine_select(form: Form, arrays: Mapping[str, Array]) -> None:
@@ -66,6 +71,16 @@ def _sequence_bounds(form: Form, arrays: Mapping[str, Array]) -> None:
     padding = ids == 0
     bounds = np.stack([np.where(padding, n, starts[run]), np.where(padding, -1, ends[run])])
     store(arrays["dst"], bounds.astype(np.int64))
+
+
+def _two_bounds(form: Form, chip: Chip) -> str | None:
+    ids, target = form.access("segment_ids"), form.access("dst")
+    if ids is None or target is None:
+        return None
+    if ids.layout.partitions != 1:
+        return f"segment_ids has {ids.layout.partitions} partitions, must have 1"
+    got, wanted = (target.layout.partitions, target.layout.elements), (1, 2 * ids.layout.elements)
+    return None if got == wanted else f"dst is {got[0]}×{got[1]}, must be 1×{wanted[1]}"
 
 
 ROWS = (
@@ -138,6 +153,7 @@ ROWS = (
         rules=(
             rules.dtype_among("segment_ids", frozenset({"float32", "int32"})),
             rules.dtype_among("dst", frozenset({"float32", "int32"})),
+            _two_bounds,
         ),
         meaning=_sequence_bounds,
         cost=costs.engine_cost(costs.per_element()),

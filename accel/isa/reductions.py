@@ -62,10 +62,11 @@ def _tensor_scalar_reduce(form: Form, arrays: Mapping[str, Array]) -> None:
     first, reducer = named(form, "op0"), named(form, "reduce_op")
     operand = scalar(form, arrays, "operand0", first)
     values = applied(first, load(arrays["data"]), operand, form.attribute("reverse0"))
-    store(arrays["dst"], values)
     registers = _started(form, arrays, len(values), reducer.identity)
     assert reducer.reduce is not None
     registers[...] = reducer.apply(registers, reducer.reduce(values, (1,)))
+    # Last: `values` may be a view of data, and dst may overlap data.
+    store(arrays["dst"], values)
     if "reduce_res" in arrays:
         store(
             arrays["reduce_res"], -registers if form.attribute("reduce_res_negate") else registers

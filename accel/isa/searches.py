@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from accel.chip import Chip
+from accel.errors import KernelError
 from accel.isa import costs, rules
 from accel.isa.row import SBUF, Array, Cost, Row, on, reads, writes
 from accel.isa.values import Int64, flat, load, number, store, whole
@@ -61,8 +62,19 @@ def _nc_match_replace8(form: Form, arrays: Mapping[str, Array]) -> None:
 
 def _nc_n_gather(form: Form, arrays: Mapping[str, Array]) -> None:
     data, indices = flat(arrays["data"]), flat(arrays["indices"]).astype(np.int64)
+    _check_inside("nc_n_gather: indices", indices, data.shape[1])
     target = arrays["dst"]
     target[...] = np.take_along_axis(data, indices, axis=1).reshape(target.shape)
+
+
+def _check_inside(what: str, indices: Int64, count: int) -> None:
+    """KernelError for the first index that is not an element of a partition."""
+    outside = indices[(indices < 0) | (indices >= count)]
+    if len(outside):
+        raise KernelError(
+            f"{what} has {int(outside[0])}, a partition of the data has {count} elements",
+            "keep the indices inside the partition",
+        )
 
 
 def _local_gather(form: Form, arrays: Mapping[str, Array]) -> None:
@@ -74,6 +86,7 @@ def _local_gather(form: Form, arrays: Mapping[str, Array]) -> None:
         lanes = slice(first, first + _GROUP)
         starts = index[lanes].T.reshape(-1)[: result.shape[1] // run]
         columns = (starts[:, None] + np.arange(run)).reshape(-1)
+        _check_inside("local_gather: index", columns, source.shape[1])
         result[lanes, : len(columns)] = source[lanes][:, columns]
     arrays["dst"][...] = result.reshape(arrays["dst"].shape)
 

@@ -86,9 +86,14 @@ def copy(target: Array, source: Array) -> None:
         store(target, source.astype(np.float32))
 
 
-def _saturated(values: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> Array:
+def integer_bounds(dtype: np.dtype[np.generic]) -> tuple[int, int]:
+    """The least and the largest number of an integer dtype."""
     bits = 8 * dtype.itemsize
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.kind == "i" else (0, 2**bits - 1)
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.kind == "i" else (0, 2**bits - 1)
+
+
+def _saturated(values: npt.NDArray[np.generic], dtype: np.dtype[np.generic]) -> Array:
+    low, high = integer_bounds(dtype)
     doubles = values.astype(np.float64)
     whole_numbers = np.rint(np.where(np.isnan(doubles), 0.0, doubles))
     return np.clip(whole_numbers, low, high).astype(dtype)

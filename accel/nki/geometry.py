@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 class Geometry:
     """The static part of a view. Strides are bytes; `partition_bytes` is 0 for HBM. `reach` is the
     byte past the last element, from the view's offset; `free_reach` the same in one partition.
+    `low` and `free_low` are the first byte, below 0 where a step is negative.
 
     Made by `geometry_of` only: equal geometries are one object, compared and hashed by identity.
     """
@@ -31,8 +32,10 @@ class Geometry:
     __slots__ = (
         "_layout",
         "dtype",
+        "free_low",
         "free_reach",
         "itemsize",
+        "low",
         "memory",
         "partition_bytes",
         "reach",
@@ -47,8 +50,10 @@ class Geometry:
         self.itemsize = itemsize(dtype)
         self.partition_bytes = partition_bytes
         spans = [(count - 1) * step for count, step in zip(shape, strides, strict=True)]
-        self.reach = sum(spans) + self.itemsize
-        self.free_reach = sum(spans[1:]) + self.itemsize
+        self.reach = sum(span for span in spans if span > 0) + self.itemsize
+        self.free_reach = sum(span for span in spans[1:] if span > 0) + self.itemsize
+        self.low = sum(span for span in spans if span < 0)
+        self.free_low = sum(span for span in spans[1:] if span < 0)
         self._layout: Layout | None = None
 
     @property

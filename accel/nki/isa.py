@@ -101,3 +101,7 @@ unknown_engine = engine.unknown
 def get_nc_version() -> nc_version:
     """The generation the kernel is recorded for."""
     return nc_version(current().chip.generation)
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"nki.isa has no {name!r}")

@@ -40,7 +40,9 @@ from accel.sim.evaluate import Uninitialised, Values
 Array = npt.NDArray[np.generic]
 Arguments = Mapping[str, object]
 
+MAX_PROGRAMS = np.iinfo(np.int16).max  # a program's cores are numbered in 16 bits
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
+_BROKEN = "a rule of the kernel language or of the machine: change the kernel at this line"
 _TARGETS = {"gen2": "trn1", "inf2": "trn1", "gen3": "trn2", "gen4": "trn3"}
 
 
@@ -194,10 +196,20 @@ def _record(
     recorder = Recorder(kernel.name, chip, file, values=values)
     with _running(recorder), _located(recorder), kernel.dialect.around(recorder):
         inputs = {name: _input(kernel.dialect, recorder, name, bound[name]) for name in bound}
-        call = functools.partial(kernel.function, **inputs)
+        call = functools.partial(kernel.function, **_spread(kernel, inputs))
         result = _over_grid(kernel.dialect, recorder, extents, call)
     _declare_outputs(kernel.dialect, recorder, result)
     return recorder, result
+
+
+def _spread(kernel: Kernel, inputs: dict[str, object]) -> dict[str, object]:
+    """The arguments with those of a `**parameter` beside the others, as the call wants them."""
+    for parameter in kernel.parameters:
+        extra = inputs.get(parameter.name)
+        if parameter.kind is parameter.VAR_KEYWORD and isinstance(extra, dict):
+            rest = {name: value for name, value in inputs.items() if name != parameter.name}
+            return rest | extra
+    return inputs
 
 
 def _over_grid(
@@ -208,6 +220,11 @@ def _over_grid(
 ) -> object:
     """Records `call` once a program of the grid; what the first one returned."""
     recorder.grid = grid
+    if math.prod(grid) > MAX_PROGRAMS:
+        raise KernelError(
+            f"grid {grid} is {math.prod(grid)} programs, at most {MAX_PROGRAMS} are recorded",
+            "make the grid smaller, and loop inside the kernel",
+        )
     if dialect.spreads:
         recorder.builder.cores = math.prod(grid)
     results = []
@@ -220,9 +237,8 @@ def _over_grid(
 def _input(dialect: Dialect, recorder: Recorder, name: str, value: object) -> object:
     """The kernel's view of an argument; tensors inside lists, tuples and dicts are found."""
     if isinstance(value, (list, tuple)):
-        return type(value)(
-            _input(dialect, recorder, f"{name}_{i}", item) for i, item in enumerate(value)
-        )
+        items = [_input(dialect, recorder, f"{name}_{i}", item) for i, item in enumerate(value)]
+        return _like(value, items)
     if isinstance(value, dict):
         return {
             key: _input(dialect, recorder, f"{name}_{key}", item) for key, item in value.items()
@@ -257,10 +273,16 @@ def _declare_outputs(dialect: Dialect, recorder: Recorder, returned: object) -> 
         recorder.output(tensor, "output" if len(tensors) == 1 else f"output_{index}")
 
 
+def _like(value: object, items: list[object]) -> object:
+    """`items` as the kind of sequence that `value` is; a named tuple takes them one by one."""
+    kind: Callable[..., object] = type(value)
+    return kind(*items) if hasattr(value, "_fields") else kind(items)
+
+
 def _mapped(value: object, change: Callable[[object], object]) -> object:
     """The same nesting of lists, tuples and dicts with every leaf changed."""
     if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(item, change) for item in value)
+        return _like(value, [_mapped(item, change) for item in value])
     if isinstance(value, dict):
         return {key: _mapped(item, change) for key, item in value.items()}
     return change(value)
@@ -301,13 +323,15 @@ def _located(recorder: Recorder) -> Iterator[None]:
         if not isinstance(error, KernelError) or error.place:
             raise
         place = _place_of(error, recorder.kernel_file)
-        raise KernelError(error.message, error.hint, place) from error
-    except Exception as error:
+        raise KernelError(error.message, error.hint or _BROKEN, place) from error
+    except MemoryError:
+        raise  # of this machine, not of the kernel
+    except (Exception, SystemExit) as error:
         place = _place_of(error, recorder.kernel_file)
         raise KernelError(_told(error), "the kernel itself raised this", place) from error
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, AssertionError):
         return f"assertion failed: {text}" if text else "assertion failed"

@@ -5,7 +5,7 @@ Loops over `affine_range` and its kin are plain ranges: a kernel is recorded unr
 
 from __future__ import annotations
 
-import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -142,9 +142,13 @@ def ndarray(
     )
 
 
-@functools.cache
 def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    counts = tuple(int(count) for count in shape)
+    try:
+        counts = tuple(map(operator.index, shape))
+    except TypeError:
+        raise KernelError(
+            f"shape {shape} has an extent that is not an integer", "divide with // rather than /"
+        ) from None
     if not counts or any(count < 1 for count in counts):
         raise KernelError(f"shape {counts} has no elements", "every extent is at least 1")
     return counts
@@ -160,10 +164,13 @@ def _element(dtype: object) -> str:
 def _address(address: int | Sequence[int] | None) -> tuple[int, int | None]:
     if address is None:
         return 0, None
-    if isinstance(address, int):
-        return 0, address
-    partition, byte = address
-    return partition, byte
+    try:
+        partition, byte = (0, address) if isinstance(address, int) else address
+        return operator.index(partition), operator.index(byte)
+    except (TypeError, ValueError):
+        raise KernelError(
+            f"address is {address!r}", "an address is (partition, byte), both integers"
+        ) from None
 
 
 def full(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -60,23 +62,45 @@ def load_module(path: Path) -> ModuleType:
         raise UserError(f"{path} is not a Python file", "kernels are .py files")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        with _importing_from(path.resolve().parent):
+            spec.loader.exec_module(module)
     except UserError:
+        sys.modules.pop(name, None)
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
         raise UserError(
             f"{path} cannot be imported: {type(error).__name__}: {error} ({_line_in(error, path)})",
             "import only nki, neuronxcc.nki, numpy and files beside the kernel",
         ) from error
-    finally:
-        sys.path.remove(str(path.resolve().parent))
     return module
 
 
-def _line_in(error: Exception, path: Path) -> str:
+@contextlib.contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Files in `folder` can be imported by name, and are forgotten afterwards: two kernels may each
+    have a `helpers.py` beside them.
+    """
+    known, path = set(sys.modules), list(sys.path)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - known:
+            if _is_beside(name.partition(".")[0], folder):
+                del sys.modules[name]
+
+
+def _is_beside(top: str, folder: Path) -> bool:
+    """Whether the import name is of a file or package in the folder, and not of this package."""
+    if top == __name__.partition(".")[0]:
+        return False
+    return (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()
+
+
+def _line_in(error: BaseException, path: Path) -> str:
     lines = [
         line
         for frame, line in traceback.walk_tb(error.__traceback__)

@@ -6,6 +6,7 @@ attributes that have their default are left out, so that programs stay readable.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 
@@ -29,6 +30,11 @@ def record(
     for role, _, tensor in operands:
         if not isinstance(tensor, Tensor):
             raise KernelError(f"{op}: {role} is {type(tensor).__name__}, needs a tensor")
+        if tensor.indirect is not None and op != "dma_copy":
+            raise KernelError(
+                f"{op}: {role} is an indirect view, which only dma_copy takes",
+                "gather the rows with nisa.dma_copy first",
+            )
     requested = AnyEngine if on is engine.unknown else _engine(op, on)
     current().emit(op, requested, operands, attributes)
 
@@ -51,9 +57,14 @@ def flag(value: object) -> bool | None:
 
 
 def number(value: object, what: str, bits: bool = False) -> float | int:
-    """A float, or an integer where the operation works on bits."""
+    """A float, or an integer where the operation works on bits. Instructions are recognised by
+    their numbers, so −0.0 becomes 0.0, which it equals, and NaN the one NaN that equals itself.
+    """
     try:
-        return operator.index(value) if bits else float(value)  # type: ignore[arg-type]
+        if bits:
+            return operator.index(value)  # type: ignore[arg-type]
+        result = float(value) + 0.0  # type: ignore[arg-type]
+        return math.nan if math.isnan(result) else result
     except (TypeError, ValueError):
         raise KernelError(f"{what} is {type(value).__name__}, needs a number or a tile") from None
 

@@ -44,6 +44,7 @@ Array = npt.NDArray[np.generic]
 Operand = tuple[str, Mode, Tensor]
 Attributes = tuple[tuple[str, AttributeValue], ...]
 
+_INTO_ONE_BANK = frozenset({"nc_matmul", "nc_transpose"})
 _OWN_FILES = str(PurePath(__file__).parent)
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[[^=]*\])?\s*=[^=]")
 
@@ -177,10 +178,10 @@ class Recorder:
         for role, mode, tensor in operands:
             allocation, offset, geometry = tensor.allocation, tensor.byte_offset, tensor.geometry
             key += (role, mode, geometry)
-            if offset < 0 or offset + geometry.reach > allocation.end:
+            if offset + geometry.low < 0 or offset + geometry.reach > allocation.end:
                 check_bounds(tensor)
-            if offset and geometry.partition_bytes:
-                _check_position(op, role, tensor)
+            if (offset or allocation.placed) and geometry.partition_bytes:
+                _check_position(op, role, tensor, self.chip)
             places.append((allocation.number, offset))
         number = self._forms.get(tuple(key))
         if number is None:
@@ -238,6 +239,11 @@ class Recorder:
         chip = self.chip
         if storage.memory is Memory.HBM:
             return
+        if storage.start_partition < 0 or (storage.address or 0) < 0:
+            raise KernelError(
+                f"{storage.name}: address ({storage.start_partition}, {storage.address})",
+                "an address is (partition, byte), neither below 0",
+            )
         if storage.start_partition + storage.shape[0] > chip.partitions:
             raise KernelError(
                 f"{storage.name}: {storage.start_partition + storage.shape[0]} partitions, "
@@ -272,19 +278,37 @@ class Recorder:
         return self.builder.build()
 
 
-def _check_position(op: str, role: str, tensor: Tensor) -> None:
+def _check_position(op: str, role: str, tensor: Tensor, chip: Chip) -> None:
     """The rules on where an on-chip operand may start; engines reach partitions in quarters."""
     geometry, width = tensor.geometry, tensor.geometry.partition_bytes
-    if tensor.byte_offset % width + geometry.free_reach > width:
+    byte = tensor.byte_offset % width
+    if byte + geometry.free_low < 0 or byte + geometry.free_reach > width:
         check_bounds(tensor)
-    if tensor.byte_offset < width or op.startswith("dma_"):
+    if op.startswith("dma_"):
         return
+    if op in _INTO_ONE_BANK and geometry.memory is Memory.PSUM:
+        _check_bank(op, role, tensor, chip)
     start = tensor.byte_offset // width + tensor.allocation.storage.start_partition
     count = geometry.shape[0]
-    if not isa.legal_start(start, count):
+    if start and not isa.legal_start(start, count):
         raise KernelError(
             f"{op}: {role} takes {count} partitions from partition {start}",
             "up to 32 partitions start at a multiple of 32, up to 64 at 0 or 64, more at 0",
+        )
+
+
+def _check_bank(op: str, role: str, tensor: Tensor, chip: Chip) -> None:
+    """A tensor engine result lies in one PSUM bank. A tile without an address starts a bank if it
+    is larger than one, and lies in one if it is not.
+    """
+    geometry, bank = tensor.geometry, chip.psum_bank_bytes
+    first = (tensor.allocation.storage.address or 0) + tensor.byte_offset % geometry.partition_bytes
+    last = first + geometry.free_reach - 1
+    if chip.generation < 4 and first // bank != last // bank:
+        raise KernelError(
+            f"{op}: {role} takes bytes {first} to {last + 1} of a partition of psum, "
+            f"across the end of a bank of {bank}",
+            "write each bank with an instruction of its own",
         )
 
 

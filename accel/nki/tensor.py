@@ -28,10 +28,11 @@ Index = int | slice | EllipsisType | None
 class Allocation:
     """One storage, its number and its size in bytes; shared by all its views."""
 
-    __slots__ = ("end", "number", "storage")
+    __slots__ = ("end", "number", "placed", "storage")
 
     def __init__(self, number: int, storage: Storage, end: int | None = None) -> None:
         self.number, self.storage = number, storage
+        self.placed = bool(storage.start_partition)
         self.end = storage.total_bytes if end is None else end
 
 
@@ -175,7 +176,8 @@ class Tensor:
                 start = 0
             if stop is None:
                 stop = extent
-            if not 0 <= start < stop <= extent:
+            # An int by type: 256.0 compares and adds like one, and is a mistake in the kernel.
+            if type(start) is not int or type(stop) is not int or not 0 <= start < stop <= extent:
                 return self._indexed(keys)
             offset += start * step
             counts.append(stop - start)
@@ -364,14 +366,27 @@ class Tensor:
     ) -> Tensor:
         """The storage seen through `[[step, count], ...]` in elements, whatever this view shows."""
         name = self.dtype if dtype is None else _name_of(dtype)
+        if scalar_offset is not None and vector_offset is not None:
+            raise KernelError(f"ap: {self.name} gets scalar_offset and vector_offset, needs one")
         size = itemsize(name)
         steps = tuple(operator.index(step) * size for step, _ in pattern)
         counts = tuple(operator.index(count) for _, count in pattern)
         geometry = geometry_of(self.memory, name, counts, steps, self.geometry.partition_bytes)
         start = self.byte_offset if offset is None else operator.index(offset) * size
         index = scalar_offset if vector_offset is None else vector_offset
-        indirect = None if index is None else Indirect(index, indirect_dim)
+        indirect = None if index is None else self._indirect(index, indirect_dim)
         return self.__class__(self.allocation, start, geometry, indirect)
+
+    def _indirect(self, index: Tensor, dim: int) -> Indirect:
+        """The index moves the pattern along an axis of the storage, so the view must have it."""
+        axis, storage = self._axis(dim, "ap", free=False), self.allocation.storage
+        dense = row_major(storage.shape, itemsize(storage.dtype))
+        if self.ndim != len(dense) or self.geometry.strides[axis] != dense[axis]:
+            raise KernelError(
+                f"ap: axis {dim} of this view of {self.name} is not axis {dim} of the tensor",
+                "take the indirect access pattern of the tensor itself, not of a view",
+            )
+        return Indirect(index, axis)
 
     def rearrange(
         self,
@@ -406,15 +421,15 @@ def check_bounds(tensor: Tensor) -> None:
     if tensor.indirect is not None:
         return  # where it lands is known only with the index values
     geometry, total = tensor.geometry, tensor.allocation.end
-    end = tensor.byte_offset + geometry.reach
+    first, end = tensor.byte_offset + geometry.low, tensor.byte_offset + geometry.reach
     where = "storage"
-    if geometry.on_chip and tensor.byte_offset >= 0 and end <= total:
+    if geometry.on_chip and first >= 0 and end <= total:
         where, total = "a partition", geometry.partition_bytes
-        end = tensor.byte_offset % total + geometry.free_reach
-    if tensor.byte_offset < 0 or end > total:
+        start = tensor.byte_offset % total
+        first, end = start + geometry.free_low, start + geometry.free_reach
+    if first < 0 or end > total:
         raise KernelError(
-            f"{tensor.name}: access from byte {tensor.byte_offset} ends at byte {end} of {where}, "
-            f"which has {total}",
+            f"{tensor.name}: access from byte {first} to byte {end} of {where}, which has {total}",
             "check step, count and offset of the access pattern",
         )
 
@@ -429,29 +444,36 @@ def _name_of(dtype: object) -> str:
 def _resolve(item: Index, extent: int, axis: int, tensor: Tensor) -> tuple[int, int, int]:
     """(start, count, step factor) of an index of one axis; factor 0: the axis goes."""
     if isinstance(item, slice):
-        step = 1 if item.step is None else operator.index(item.step)
-        start = _from_end(0 if item.start is None else item.start, extent)
-        stop = _from_end(extent if item.stop is None else item.stop, extent)
+        step = 1 if item.step is None else _integer(item.step, axis, tensor)
+        start = _from_end(0 if item.start is None else item.start, axis, tensor)
+        stop = _from_end(extent if item.stop is None else item.stop, axis, tensor)
         if step < 1 or not 0 <= start < stop <= extent:
             raise KernelError(
                 f"index {start}:{stop}:{step} of axis {axis} of {tensor.name}: "
-                f"the axis has {extent}"
+                f"the axis has {extent}",
+                "a slice has at least one element, a step of 1 or more, and ends inside the axis",
             )
         return start, -((start - stop) // step), step
-    try:
-        position = _from_end(item, extent)
-    except TypeError:
-        raise KernelError(
-            f"index of axis {axis} of {tensor.name} is {type(item).__name__}, needs int or slice"
-        ) from None
+    position = _from_end(item, axis, tensor)
     if not 0 <= position < extent:
         raise KernelError(f"index {position} of axis {axis} of {tensor.name}: it has {extent}")
     return position, 1, 0
 
 
-def _from_end(position: object, extent: int) -> int:
-    value = operator.index(position)  # type: ignore[arg-type]
-    return value + extent if value < 0 else value
+def _from_end(position: object, axis: int, tensor: Tensor) -> int:
+    value = _integer(position, axis, tensor)
+    return value + tensor.shape[axis] if value < 0 else value
+
+
+def _integer(value: object, axis: int, tensor: Tensor) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise KernelError(
+            f"index of axis {axis} of {tensor.name} is {type(value).__name__} {value}, "
+            "needs int or slice",
+            "divide with // rather than /" if isinstance(value, float) else "",
+        ) from None
 
 
 def _with_inferred(shape: Shape, total: int, tensor: Tensor) -> Shape:

@@ -103,7 +103,7 @@ def unary(name: str) -> Callable[..., Tensor]:
         if name in FUNCTIONS:
             activation(dst, op=name, data=x)
         else:
-            tensor_scalar(dst, x, op0=name, operand0=0.0)
+            tensor_scalar(dst, x, op0=name, operand0=0)
         return dst
 
     apply.__doc__ = f"{name} of x, element by element."

@@ -121,6 +121,8 @@ class Values:
     ) -> None:
         for slot, (number, offset) in zip(plan.slots, operands, strict=True):
             buffer = self._buffers.get(number) or self._buffer(number)
+            if slot.axis is not None:
+                continue  # where it lies is known only with the index values, below
             try:
                 arrays[slot.role] = slot.view(buffer, offset)
             except (ValueError, TypeError):

@@ -46,7 +46,7 @@ def tensor_scalar(
     operands: list[Operand] = [("dst", WRITE, dst), ("data", READ, data)]
     first = operation_name(op0)
     second = None if op1 is None else operation_name(op1)
-    bits = works_on_bits(first)
+    bits = works_on_bits(first) or works_on_bits(second or "")
     value0 = scalar(operands, "operand0", operand0, bits)
     value1 = scalar(operands, "operand1", operand1, bits)
     attributes = given(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from accel.dtypes import FLOATS, PACKED, numpy_dtype
 from accel.errors import KernelError
+from accel.isa.values import integer_bounds
 from accel.nki.enums import dge_mode, engine, oob_mode
 from accel.nki.operands import READ, WRITE, flag, given, integers, number, record, scalar
 from accel.nki.recorder import Attributes, Operand
@@ -81,9 +83,24 @@ def memset(
     name: str | None = None,
 ) -> None:
     """Every element of dst = value."""
-    whole = isinstance(value, int) and "float" not in dst.dtype
+    whole = isinstance(value, int) and dst.dtype not in FLOATS
     filled = number(value, "value", bits=whole)
+    if whole:
+        _check_range(int(value), dst.dtype)
     record("memset", (("dst", WRITE, dst),), (("value", filled),), engine)
+
+
+def _check_range(value: int, dtype: str) -> None:
+    if dtype in PACKED and value:
+        raise KernelError(f"memset: value is {value}, {dtype} is filled with 0 only")
+    if dtype in PACKED or dtype == "bool_":
+        return
+    low, high = integer_bounds(numpy_dtype(dtype))
+    if not low <= value <= high:
+        raise KernelError(
+            f"memset: value is {value}, {dtype} holds {low} to {high}",
+            "fill with a number that the dtype holds",
+        )
 
 
 def tensor_copy_predicated(

@@ -7,6 +7,7 @@ axis. Allocators (`compiler.sbuf.mod_alloc` and its kin) say where each block li
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -210,17 +211,14 @@ def zeros_like(
 def _declared(
     shape: Sequence[int] | int, dtype: DType, buffer: Buffer, name: str, fill: float | None
 ) -> Declared:
-    counts = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    extents = tuple(int(count) for count in counts)
-    if not extents or min(extents) < 1:
-        raise KernelError(f"shape {extents} has no elements", "every extent is at least 1")
+    counts = tuple(shape) if isinstance(shape, (tuple, Sequence)) else (shape,)
+    extents = _extents(counts)
+    allocator = buffer if isinstance(buffer, Allocator) else None
+    memory = allocator.memory if allocator else _memory(buffer)
     kind = kind_of(dtype, "float32")
-    region = MemoryRegion.sbuf if buffer is None else buffer
-    allocator = region if isinstance(region, Allocator) else None
-    memory = allocator.memory if allocator else _memory(region)
     if memory is Memory.HBM:
-        return _in_hbm(extents, kind, region is MemoryRegion.shared_hbm, name, fill)
-    marked = [axis for axis, count in enumerate(counts) if isinstance(count, ParDim)]
+        return _in_hbm(extents, kind, buffer is MemoryRegion.shared_hbm, name, fill)
+    marked = [axis for axis, count in enumerate(counts) if type(count) is ParDim]
     if len(marked) > 1:
         raise KernelError(f"shape has {len(marked)} par_dim axes, needs one")
     split = marked[0] if marked else 0
@@ -231,7 +229,18 @@ def _declared(
     return Blocks(declaration, extents[:split], {})
 
 
+@functools.cache
+def _extents(counts: tuple[int, ...]) -> Shape:
+    extents = tuple(int(count) for count in counts)
+    if not extents or min(extents) < 1:
+        raise KernelError(f"shape {extents} has no elements", "every extent is at least 1")
+    return extents
+
+
+@functools.cache
 def _memory(region: object) -> Memory:
+    if region is None:
+        return Memory.SBUF
     try:
         name = MemoryRegion(str(region))
     except ValueError:

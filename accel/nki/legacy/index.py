@@ -65,6 +65,8 @@ class Index:
         return self.base + sum(max(0, step * (size - 1)) for step, size in self.axes)
 
     def __add__(self, other: Index | int) -> Index:
+        if type(other) is int:
+            return Index(self.base + other, self.axes)
         if not isinstance(other, Index):
             return Index(self.base + int(other), self.axes)
         if self.axes == other.axes:
@@ -215,13 +217,26 @@ def arange(start: int, stop: int | None = None, step: int = 1) -> Index:
     return Index(int(first), ((step, max(0, -(-(int(last) - int(first)) // step))),))
 
 
-class Grid:
-    """What `mgrid[...]` returns: one index an axis, also as `.p`, `.x`, `.y`, `.z`, `.w`."""
+_AXIS_NAMES = ("p", "x", "y", "z", "w")
 
-    __slots__ = ("indices",)
+
+class Grid:
+    """What `mgrid[...]` returns: one index an axis, also as `.p` (the partition axis) and, for the
+    free axes in order, `.x`, `.y`, `.z`, `.w`.
+    """
+
+    __slots__ = ("indices", "p", "w", "x", "y", "z")
 
     def __init__(self, indices: tuple[Index, ...]) -> None:
         self.indices = indices
+        for name, index in zip(_AXIS_NAMES, indices, strict=False):
+            setattr(self, name, index)
+
+    def __getattr__(self, name: str) -> Index:
+        if name not in _AXIS_NAMES:
+            raise AttributeError(f"mgrid has no {name!r}")
+        axis = _AXIS_NAMES.index(name)
+        raise KernelError(f"mgrid has {len(self.indices)} axes, axis {axis} was asked for")
 
     def __iter__(self) -> Iterator[Index]:
         return iter(self.indices)
@@ -232,17 +247,6 @@ class Grid:
     def __getitem__(self, axis: int) -> Index:
         return self.indices[axis]
 
-    def _axis(self, axis: int) -> Index:
-        if axis >= len(self.indices):
-            raise KernelError(f"mgrid has {len(self.indices)} axes, axis {axis} was asked for")
-        return self.indices[axis]
-
-    p = property(lambda self: self._axis(0), doc="The partition axis.")
-    x = property(lambda self: self._axis(1), doc="The first free axis.")
-    y = property(lambda self: self._axis(2), doc="The second free axis.")
-    z = property(lambda self: self._axis(3), doc="The third free axis.")
-    w = property(lambda self: self._axis(4), doc="The fourth free axis.")
-
 
 class MeshGrid:
     """`nl.mgrid`: indexed with one slice an axis."""
@@ -251,20 +255,20 @@ class MeshGrid:
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Grid:
         parts = key if isinstance(key, tuple) else (key,)
-        lines = [arange(part.start or 0, part.stop, part.step or 1) for part in parts]
-        sizes = [line.axes[0][1] for line in lines]
-        return Grid(
-            tuple(
-                Index(
-                    line.base,
-                    tuple(
-                        (line.axes[0][0] if axis == own else 0, size)
-                        for axis, size in enumerate(sizes)
-                    ),
-                )
-                for own, line in enumerate(lines)
-            )
-        )
+        return _grid(tuple([(part.start or 0, part.stop, part.step or 1) for part in parts]))
+
+
+@functools.cache
+def _grid(bounds: tuple[tuple[int, int, int], ...]) -> Grid:
+    """The grid with these starts, stops and steps."""
+    lines = [arange(*bound) for bound in bounds]
+    sizes = [line.axes[0][1] for line in lines]
+    indices = []
+    for own, line in enumerate(lines):
+        step = line.axes[0][0]
+        axes = tuple((step if axis == own else 0, size) for axis, size in enumerate(sizes))
+        indices.append(Index(line.base, axes))
+    return Grid(tuple(indices))
 
 
 mgrid = MeshGrid()

@@ -18,9 +18,9 @@ import functools
 import linecache
 import re
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from accel.errors import KernelError
 from accel.nki.legacy.index import Window
@@ -30,6 +30,8 @@ from accel.nki.tensor import Tensor
 from accel.program import Engine, Memory, Mode
 
 Instruction = tuple[str, Engine, Sequence[Operand], Attributes]
+Template = tuple[str, Engine, tuple[tuple[str, Mode, str], ...], Attributes]
+"""An instruction without its destination; each operand has the name of the argument it is."""
 
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[[^=]*\])?\s*(?::[^=]+)?=[^=]")
 
@@ -119,6 +121,7 @@ class Session:
         self.pending: Pending | None = None
         self.zeroed: dict[int, Tensor] = {}
         self.constants: dict[tuple[str, int, str], Tensor] = {}
+        self.templates: dict[tuple[object, ...], Template] = {}
         self._held: dict[int, list[weakref.ref[Named]]] = {}
         self._assigned: weakref.ref[Named] | None = None
         self._names: dict[int, str] = {}
@@ -132,17 +135,37 @@ class Session:
         assert capture.kept is not None  # every call of nki.isa records one instruction
         return capture.kept
 
+    def template(
+        self, call: Callable[..., None], target: Tensor, arguments: Mapping[str, object]
+    ) -> Template:
+        """What a call of `nki.isa` stands for, whatever storage its arguments are views of."""
+        views = {
+            name: Tensor(value.allocation, value.byte_offset, value.geometry)
+            for name, value in arguments.items()
+            if isinstance(value, Tensor)
+        }  # the same tensor given twice is two operands
+        op, engine, operands, attributes = self.captured(call, dst=target, **{**arguments, **views})
+        names = {id(view): name for name, view in views.items()}
+        inputs = tuple((role, mode, names[id(view)]) for role, mode, view in operands[1:])
+        return op, engine, inputs, attributes
+
     def defer(
-        self, instruction: Instruction, shape: tuple[int, ...], dtype: str, memory: Memory
+        self,
+        template: Template,
+        arguments: Mapping[str, Any],
+        shape: tuple[int, ...],
+        dtype: str,
+        memory: Memory,
     ) -> Pending:
         """Appends an instruction, its first operand to be decided on flush or assignment."""
-        self.flush()
-        op, engine, operands, attributes = instruction
+        if self.pending is not None:
+            self.flush()
+        op, engine, roles, attributes = template
+        inputs = tuple([(role, mode, arguments[name]) for role, mode, name in roles])
         source = self.recorder.source()
-        self.pending = Pending(
-            op, engine, tuple(operands[1:]), attributes, shape, dtype, memory, source
-        )
-        return self.pending
+        pending = Pending(op, engine, inputs, attributes, shape, dtype, memory, source)
+        self.pending = pending
+        return pending
 
     def flush(self) -> None:
         """Gives the pending instruction, if there is one, a tile of its own."""
@@ -168,7 +191,8 @@ class Session:
     def assign(self, pending: Pending, target: Tensor) -> None:
         """Makes the pending instruction write `target`, whatever was there."""
         self.pending = None
-        pending.attributes = _overwriting(pending.attributes)
+        if pending.op == "nc_matmul":
+            pending.attributes = _overwriting(pending.attributes)
         self._write(pending, target)
 
     def accumulate(self, pending: Pending, target: Tensor) -> None:
@@ -223,9 +247,10 @@ class Session:
 
     def _prepare(self, operands: Sequence[Operand]) -> None:
         for _, mode, tensor in operands:
-            if tensor.storage in self.zeroed:
-                self.fill(self.zeroed.pop(tensor.storage), 0.0)
-            if mode is not Mode.READ and tensor.storage in self._held:
+            storage = tensor.allocation.number
+            if storage in self.zeroed:
+                self.fill(self.zeroed.pop(storage), 0.0)
+            if mode is not Mode.READ and storage in self._held:
                 self._keep_values(tensor)
 
     def fill(self, tensor: Tensor, value: float) -> None:

@@ -21,7 +21,7 @@ from accel.nki.geometry import geometry_of, row_major
 from accel.nki.instructions.elementwise import tensor_scalar, tensor_tensor
 from accel.nki.instructions.moves import memset, tensor_copy
 from accel.nki.legacy import lowering
-from accel.nki.legacy.index import Index, Mask, Window, windows
+from accel.nki.legacy.index import Mask, Window, windows
 from accel.nki.legacy.session import Pending, Session, session
 from accel.nki.legacy.views import (
     Loose,
@@ -30,7 +30,7 @@ from accel.nki.legacy.views import (
     fits,
     fitted,
     free_size,
-    gathered,
+    region,
     repeated,
     same_region,
 )
@@ -49,13 +49,14 @@ class Tile:
     """A view, or an open result. `dtype` is numpy's; `kind` is the language's name of it."""
 
     __array_ufunc__ = None  # numpy numbers on the left hand their arithmetic over
-    __slots__ = ("__weakref__", "_loose", "_pending", "_shared", "_tensor")
+    __slots__ = ("__weakref__", "_loose", "_pending", "_shared", "_tensor", "origin")
 
     def __init__(
         self, tensor: Tensor | None = None, pending: Pending | None = None, loose: Loose = ()
     ) -> None:
         self._tensor, self._pending, self._loose = tensor, pending, loose
         self._shared = False
+        self.origin: tuple[Tensor, object] | None = None  # the tensor and key it is a view by
 
     @property
     def tensor(self) -> Tensor:
@@ -78,9 +79,20 @@ class Tile:
             self._tensor = session().settle(self._pending)
         return self._tensor
 
+    def holds(self, key: object, value: Tile) -> bool:
+        """Whether value is `self[key]` by that very key: `self[key] += x` ends in assigning it."""
+        origin = value.origin
+        return (
+            origin is not None
+            and origin[0] is self._tensor
+            and origin[1] is key
+            and not value._loose
+            and not self._shared
+        )
+
     def moved(self, tensor: Tensor) -> None:
         """The value now lies in `tensor`."""
-        self._tensor, self._shared = tensor, False
+        self._tensor, self._shared, self.origin = tensor, False, None
 
     def open_result(self, active: Session) -> Pending | None:
         """The instruction that makes this tile, while its destination is open."""
@@ -129,10 +141,17 @@ class Tile:
         return self.shape[0]
 
     def __getitem__(self, key: object) -> Tile:
-        view, loose = region(self.tensor, key)
-        return Tile(view, loose=loose)
+        place = self._tensor
+        if place is None or self._loose:
+            place = self.tensor
+        view, loose = region(place, key)
+        tile = Tile(view, None, loose)
+        tile.origin = (place, key)
+        return tile
 
     def __setitem__(self, key: object, value: Tile | Number) -> None:
+        if type(value) is Tile and value.origin is not None and self.holds(key, value):
+            return
         if self._shared:
             self.moved(session().copied(self._place()))
         target, loose = region(self.tensor, key)
@@ -229,9 +248,11 @@ class Tile:
         target = self._tensor
         if pending is None or target is None or pending.op != "nc_matmul":
             return self._in_place("add", other)
-        if target.memory is not Memory.PSUM:
+        if target.geometry.memory is not Memory.PSUM:
             return self._in_place("add", other)
-        active.accumulate(pending, fitted(target, pending.shape))
+        if target.geometry.shape != pending.shape:
+            target = fitted(target, pending.shape)
+        active.accumulate(pending, target)
         return self
 
     def __isub__(self, other: Operated) -> Tile:
@@ -252,32 +273,6 @@ class Tile:
 
 
 Operated = Tile | Number
-
-
-def region(tensor: Tensor, key: object) -> tuple[Tensor, Loose]:
-    """The view that `tensor[key]` is, with the index expressions that only a mask makes legal."""
-    if key is Ellipsis:
-        return tensor, ()
-    keys = key if isinstance(key, tuple) else (key,)
-    complete = len(keys) == len(tensor.geometry.shape)
-    expressions = False
-    for part in keys:
-        if type(part) is Index:
-            expressions = True
-        elif part is Ellipsis:
-            complete = False
-    if not expressions:
-        return tensor[keys], ()
-    return gathered(tensor, keys if complete else _with_every_axis(keys, tensor.ndim))
-
-
-def _with_every_axis(keys: tuple[object, ...], ndim: int) -> tuple[object, ...]:
-    at = next((n for n, part in enumerate(keys) if part is Ellipsis), len(keys))
-    given = [part for part in keys if part is not Ellipsis]
-    if len(given) > ndim:
-        raise KernelError(f"{len(given)} indices of a tensor of {ndim} axes")
-    fill = (slice(None),) * (ndim - len(given))
-    return (*keys[:at], *fill, *keys[at + 1 :])
 
 
 def kind_of(dtype: DType | None, default: str) -> str:
@@ -309,14 +304,26 @@ def issue(
 ) -> Tile:
     """The result of one instruction: `call` of the newer form with the destination left open."""
     active = session()
+    signature = [call, shape, dtype, memory, *arguments]
     for name, value in arguments.items():
         if type(value) is Tile:
-            arguments[name] = value.within(box)
-    instruction = active.captured(call, dst=_open_tensor(shape, dtype, memory), **arguments)
-    pending = active.defer(instruction, shape, dtype, memory)
+            place = value._tensor
+            if place is None or value._loose:
+                place = value.within(box)
+            value = arguments[name] = place
+        signature.append(value.geometry if type(value) is Tensor else value)
+    try:
+        known = tuple(signature)
+        template = active.templates.get(known)
+    except TypeError:  # a list among the arguments
+        known, template = (), None
+    if template is None:
+        target = _open_tensor(shape, dtype, memory)
+        template = active.templates[known] = active.template(call, target, arguments)
+    pending = active.defer(template, arguments, shape, dtype, memory)
     if box is not None:
         clip(pending, box)
-    return Tile(pending=pending)
+    return Tile(None, pending)
 
 
 def emit(call: Callable[..., None], **arguments: object) -> None:
@@ -364,7 +371,9 @@ def assign(target: Tensor, value: Operated) -> None:
     active = session()
     pending = value.open_result(active)
     if pending is not None and _can_write(pending, target):
-        active.assign(pending, fitted(target, pending.shape))
+        if target.geometry.shape != pending.shape:
+            target = fitted(target, pending.shape)
+        active.assign(pending, target)
         active.assigned(value)
         value._shared = True
         return
@@ -374,9 +383,9 @@ def assign(target: Tensor, value: Operated) -> None:
 
 
 def _can_write(pending: Pending, target: Tensor) -> bool:
-    if pending.memory is Memory.PSUM and target.memory is not Memory.PSUM:
+    if pending.memory is Memory.PSUM and target.geometry.memory is not Memory.PSUM:
         return False  # the tensor engine writes PSUM only
-    return fits(target, pending.shape)
+    return target.geometry.shape == pending.shape or fits(target, pending.shape)
 
 
 def broadcast(tensor: Tensor, shape: Shape) -> Tensor:

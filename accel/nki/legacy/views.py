@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from accel.errors import KernelError
 from accel.nki.geometry import Geometry, geometry_of
@@ -26,40 +27,62 @@ def viewed(tensor: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
     return Tensor(tensor.allocation, offset, geometry)
 
 
+Reach = tuple[int, int, int, int, int]
+
+
 class _Plan:
     """How keys of one signature view one geometry: everything but where the view starts.
 
-    `reaches`: per axis its byte step, its extent, and how far an index expression goes below and
-    above its base (None for a slice, which is wholly in `offset`; zeros for an integer).
+    `reaches`: for each key that moves the view its number, byte step, extent of the axis, and the
+    bases for which an index expression stays on the axis (first, and the one after the last).
+    Slices are wholly in `offset`.
     """
 
     __slots__ = ("geometry", "offset", "reaches")
 
-    def __init__(
-        self, geometry: Geometry, offset: int, reaches: tuple[tuple[int, int, int, int] | None, ...]
-    ) -> None:
+    def __init__(self, geometry: Geometry, offset: int, reaches: tuple[Reach, ...]) -> None:
         self.geometry, self.offset, self.reaches = geometry, offset, reaches
 
 
 _PLANS: dict[tuple[object, ...], _Plan] = {}
 
 
-def gathered(tensor: Tensor, keys: Sequence[object]) -> tuple[Tensor, Loose]:
-    """The view by `keys`, one an axis, of which at least one is an index expression.
+def region(tensor: Tensor, key: object) -> tuple[Tensor, Loose]:
+    """The view that `tensor[key]` is, with the index expressions that only a mask makes legal.
 
-    All expressions share one grid, whose axes appear where the first of them stands. An on-chip
-    view whose first axis is not the partition axis gets one of extent 1.
+    All expressions of a key share one grid, whose axes appear where the first of them stands. An
+    on-chip view whose first axis is not the partition axis gets one of extent 1.
     """
-    statics = [key.axes if type(key) is Index else _static(key) for key in keys]
-    signature = (tensor.geometry, *statics)
-    plan = _PLANS.get(signature)
+    if key is Ellipsis:
+        return tensor, _NOT_LOOSE
+    keys = key if type(key) is tuple else (key,)
+    geometry = tensor.geometry
+    signature: list[object] = [geometry]
+    expressions, complete = False, len(keys) == len(geometry.shape)
+    for part in keys:
+        kind = type(part)
+        if kind is Index:
+            expressions = True
+            signature.append(part.axes)
+        elif kind is slice:
+            signature.append((part.start, part.stop, part.step))
+        else:
+            signature.append(None)  # no integer changes the shape of the view
+            complete = complete and part is not Ellipsis
+    if not expressions:
+        return tensor[keys], _NOT_LOOSE
+    if not complete:
+        return region(tensor, _with_every_axis(keys, tensor.ndim))
+    plan = _PLANS.get(tuple(signature))
     if plan is None:
-        plan = _PLANS[signature] = _plan(tensor.geometry, keys)
+        plan = _PLANS[tuple(signature)] = _plan(geometry, keys)
+    return _gathered(tensor, keys, plan)
+
+
+def _gathered(tensor: Tensor, keys: tuple[Any, ...], plan: _Plan) -> tuple[Tensor, Loose]:
     offset, loose = tensor.byte_offset + plan.offset, _NOT_LOOSE
-    for key, reach in zip(keys, plan.reaches, strict=True):
-        if reach is None:
-            continue
-        step, extent, below, above = reach
+    for at, step, extent, below, above in plan.reaches:
+        key = keys[at]
         if type(key) is Index:
             base = key.base
             if base < below or base >= above:
@@ -73,9 +96,13 @@ def gathered(tensor: Tensor, keys: Sequence[object]) -> tuple[Tensor, Loose]:
 _NOT_LOOSE: Loose = ()
 
 
-def _static(key: object) -> object:
-    """The part of a slice that decides the shape of the view; nothing of an integer does."""
-    return (key.start, key.stop, key.step) if isinstance(key, slice) else None
+def _with_every_axis(keys: tuple[object, ...], ndim: int) -> tuple[object, ...]:
+    at = next((n for n, part in enumerate(keys) if part is Ellipsis), len(keys))
+    given = [part for part in keys if part is not Ellipsis]
+    if len(given) > ndim:
+        raise KernelError(f"{len(given)} indices of a tensor of {ndim} axes")
+    fill = (slice(None),) * (ndim - len(given))
+    return (*keys[:at], *fill, *keys[at + 1 :])
 
 
 def _plan(geometry: Geometry, keys: Sequence[object]) -> _Plan:
@@ -84,19 +111,21 @@ def _plan(geometry: Geometry, keys: Sequence[object]) -> _Plan:
     before: list[tuple[int, int]] = []
     after: list[tuple[int, int]] = []
     around, offset = before, 0
-    reaches: list[tuple[int, int, int, int] | None] = []
-    for key, step, extent in zip(keys, geometry.strides, geometry.shape, strict=True):
+    reaches: list[Reach] = []
+    for at, (key, step, extent) in enumerate(
+        zip(keys, geometry.strides, geometry.shape, strict=True)
+    ):
         if isinstance(key, slice):
             start, stop, stride = key.indices(extent)
             offset += start * step
             around.append((len(range(start, stop, stride)), step * stride))
-            reaches.append(None)
         elif type(key) is Index:
             around = after
             _add_axes(counts, steps, key.axes, step)
-            reaches.append((step, extent, key.base - key.lowest, extent + key.base - key.highest))
+            below, above = key.base - key.lowest, extent + key.base - key.highest
+            reaches.append((at, step, extent, below, above))
         else:
-            reaches.append((step, extent, 0, extent))
+            reaches.append((at, step, extent, 0, extent))
     axes = [*before, *zip(counts, steps, strict=True), *after]
     width = geometry.partition_bytes
     if width and axes[0][1] != width and (axes[0][0] > 1 or len(axes) < 2):

@@ -124,7 +124,7 @@ def test_layouts_of_equal_views_are_one_object() -> None:
         ((0, 4), "index 4 of axis 1 of t: it has 4"),
         ((slice(3, 3),), "index 3:3:1"),
         ((0, 0, 0, 0), "t has 3 axes, got 4 indices"),
-        (("a",), "is str, needs int or slice"),
+        (("a",), "is str a, needs int or slice"),
     ],
 )
 def test_a_wrong_index_names_axis_and_extent(key: tuple[object, ...], told: str) -> None:
@@ -145,9 +145,9 @@ def test_a_pattern_that_leaves_the_tile_is_refused_when_used() -> None:
     across = tensor(Memory.SBUF).ap([[24, 7], [1, 24]], offset=1)
 
     check_bounds(inside)
-    with pytest.raises(KernelError, match="ends at byte 864 of storage, which has 768"):
+    with pytest.raises(KernelError, match="from byte 0 to byte 864 of storage, which has 768"):
         check_bounds(beyond)
-    with pytest.raises(KernelError, match="ends at byte 100 of a partition, which has 96"):
+    with pytest.raises(KernelError, match="from byte 4 to byte 100 of a partition, which has 96"):
         check_bounds(across)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from accel.errors import KernelError
 from accel.nki import isa as new
@@ -39,18 +40,30 @@ def nc_matmul(
     """stationary.T @ moving in PSUM; `psum += nc_matmul(...)` accumulates."""
     if mask is not None:
         raise KernelError("nc_matmul: mask is not supported", "slice the operands instead")
-    return issue(
+    call = new.nc_matmul
+    if is_stationary_onezero or is_moving_onezero or is_transpose or tile_position or tile_size:
+        flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
+        call = _flagged(*flags, tuple(tile_position), tuple(tile_size))
+    shape = (free_size(stationary.shape), *moving.shape[1:])
+    return issue(call, shape, "float32", memory=Memory.PSUM, stationary=stationary, moving=moving)
+
+
+@functools.cache
+def _flagged(
+    stationary_onezero: bool,
+    moving_onezero: bool,
+    transpose: bool,
+    position: tuple[int, ...],
+    size: tuple[int, ...],
+) -> Callable[..., None]:
+    """The call of the newer form with these flags: one object for equal flags."""
+    return functools.partial(
         new.nc_matmul,
-        (free_size(stationary.shape), *moving.shape[1:]),
-        "float32",
-        memory=Memory.PSUM,
-        stationary=stationary,
-        moving=moving,
-        is_stationary_onezero=is_stationary_onezero,
-        is_moving_onezero=is_moving_onezero,
-        is_transpose=is_transpose,
-        tile_position=tile_position,
-        tile_size=tile_size,
+        is_stationary_onezero=stationary_onezero,
+        is_moving_onezero=moving_onezero,
+        is_transpose=transpose,
+        tile_position=position,
+        tile_size=size,
     )
 
 

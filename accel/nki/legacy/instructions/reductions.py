@@ -53,11 +53,11 @@ def _per_partition(
 
 def max8(*, src: Tile, mask: Mask | None = None, dtype: DType | None = None, **_: object) -> Tile:
     """The eight largest elements of each partition, largest first."""
+    return _per_partition(_max8, src, 8, kind_of(dtype, src.kind), mask)
 
-    def call(dst: Tensor, data: Tensor) -> None:
-        new.max8(dst, src=data)
 
-    return _per_partition(call, src, 8, kind_of(dtype, src.kind), mask)
+def _max8(dst: Tensor, data: Tensor) -> None:
+    new.max8(dst, src=data)
 
 
 def nc_find_index8(*, data: Tile, vals: Tile, dtype: DType | None = None, **_: object) -> Tile:
