@@ -18,6 +18,7 @@ byte offset = partition × partition_bytes + byte in partition. HBM: row-major b
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from enum import StrEnum
@@ -280,9 +281,8 @@ class Builder:
         counts = np.fromiter(map(len, self.operands), np.int64, len(self.operands))
         first = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=first[1:])
-        flat = np.array(
-            [pair for operands in self.operands for pair in operands], np.int64
-        ).reshape(-1, 2)
+        pairs = itertools.chain.from_iterable(self.operands)
+        flat = np.fromiter(itertools.chain.from_iterable(pairs), np.int64).reshape(-1, 2)
         arrays = (
             np.array(self.form, np.int32),
             np.array(self.core, np.int16),

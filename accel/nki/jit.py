@@ -220,11 +220,7 @@ def _over_grid(
 ) -> object:
     """Records `call` once a program of the grid; what the first one returned."""
     recorder.grid = grid
-    if math.prod(grid) > MAX_PROGRAMS:
-        raise KernelError(
-            f"grid {grid} is {math.prod(grid)} programs, at most {MAX_PROGRAMS} are recorded",
-            "make the grid smaller, and loop inside the kernel",
-        )
+    _check_grid(grid)
     if dialect.spreads:
         recorder.builder.cores = math.prod(grid)
     results = []
@@ -232,6 +228,16 @@ def _over_grid(
         recorder.enter_program(position, index if dialect.spreads else 0)
         results.append(call())
     return results[0]
+
+
+def _check_grid(grid: tuple[int, ...]) -> None:
+    if any(extent < 1 for extent in grid):
+        raise KernelError(f"grid {grid} has no programs", "every extent is at least 1")
+    if math.prod(grid) > MAX_PROGRAMS:
+        raise KernelError(
+            f"grid {grid} is {math.prod(grid)} programs, at most {MAX_PROGRAMS} are recorded",
+            "make the grid smaller, and loop inside the kernel",
+        )
 
 
 def _input(dialect: Dialect, recorder: Recorder, name: str, value: object) -> object:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from accel import isa
 from accel.chip import Chip
 from accel.errors import KernelError
-from accel.nki.geometry import dense_geometry
+from accel.nki.geometry import Geometry, dense_geometry
 from accel.nki.tensor import Allocation, ReleasedAllocation, Tensor, check_bounds
 from accel.program import (
     Access,
@@ -87,6 +87,7 @@ class Recorder:
         self._shared_used = 0
         self._fitting: set[tuple[object, ...]] = set()
         self._forms: dict[tuple[object, ...], int] = {}
+        self._legal: set[tuple[str, Geometry, int]] = set()
         self._sources: dict[tuple[int, int], int] = {}
         self._codes: list[object] = []
         self._targets: dict[int, str] = {}
@@ -160,7 +161,7 @@ class Recorder:
         `operands` in the order of the instruction's roles; `attributes` sorted by name.
         """
         form, places = self.form(op, engine, operands, attributes)
-        index = self.builder.emit(form, places, self.source(), self.core)
+        index = self.builder.emit(form, places, self.source(above=3), self.core)
         if self.values is not None:
             self.values.execute(self.builder.forms[form], places, self.place())
         return index
@@ -180,14 +181,20 @@ class Recorder:
             key += (role, mode, geometry)
             if offset + geometry.low < 0 or offset + geometry.reach > allocation.end:
                 check_bounds(tensor)
-            if (offset or allocation.placed) and geometry.partition_bytes:
-                _check_position(op, role, tensor, self.chip)
+            if allocation.placed or (offset and (op, geometry, offset) not in self._legal):
+                self._check_position(op, role, tensor)
             places.append((allocation.number, offset))
         number = self._forms.get(tuple(key))
         if number is None:
             number = self._new_form(op, engine, operands, attributes)
             self._forms[tuple(key)] = number
         return number, tuple(places)
+
+    def _check_position(self, op: str, role: str, tensor: Tensor) -> None:
+        if tensor.geometry.on_chip:
+            _check_position(op, role, tensor, self.chip)
+        if not tensor.allocation.placed:
+            self._legal.add((op, tensor.geometry, tensor.byte_offset))
 
     def _new_form(
         self, op: str, engine: Engine, operands: Sequence[Operand], attributes: Attributes
@@ -197,9 +204,15 @@ class Recorder:
         isa.check(form, self.chip)
         return self.builder.intern_form(form)
 
-    def source(self) -> int:
-        """The number of the kernel's line being run: the innermost frame in the kernel's file."""
-        frame = self._kernel_frame()
+    def source(self, above: int = 0) -> int:
+        """The number of the kernel's line being run: the innermost frame in the kernel's file.
+
+        The nearest `above` callers are known not to be it.
+        """
+        frame: FrameType | None = sys._getframe(above + 1)
+        assert frame is not None  # or _getframe would have raised
+        if frame.f_code.co_filename != self.kernel_file:
+            frame = self._kernel_frame(frame)
         if frame is None:
             return self.builder.intern_source("", 0)
         key = (id(frame.f_code), frame.f_lasti)
@@ -223,8 +236,7 @@ class Recorder:
     def _target(self) -> str:
         return self._targets.get(self.source(), "tile")
 
-    def _kernel_frame(self) -> FrameType | None:
-        caller = sys._getframe(2)
+    def _kernel_frame(self, caller: FrameType) -> FrameType | None:
         frame: FrameType | None = caller
         while frame is not None:
             if frame.f_code.co_filename == self.kernel_file:

@@ -161,14 +161,18 @@ class Tensor:
         return self.indirect is not None
 
     def __getitem__(self, key: Index | tuple[Index, ...]) -> Tensor:
-        """A view by integers, slices, `...` and None; the loop is the fast path of plain tiles."""
+        """A view by integers, slices, `...` and None; the loop is the fast path of plain views."""
         keys = key if isinstance(key, tuple) else (key,)
         geometry = self.geometry
         shape, offset = geometry.shape, self.byte_offset
         if len(keys) != len(shape) or self.indirect is not None:
             return self._indexed(keys)
-        counts = []
+        counts: list[int] = []
+        steps: list[int] = []
         for item, extent, step in zip(keys, shape, geometry.strides, strict=True):
+            if type(item) is int and 0 <= item < extent and (counts or not geometry.on_chip):
+                offset += item * step
+                continue
             if type(item) is not slice or item.step is not None:
                 return self._indexed(keys)
             start, stop = item.start, item.stop
@@ -181,10 +185,12 @@ class Tensor:
                 return self._indexed(keys)
             offset += start * step
             counts.append(stop - start)
+            steps.append(step)
+        if len(counts) < (2 if geometry.on_chip else 1):
+            return self._indexed(keys)
         if (new := tuple(counts)) != shape:
-            geometry = geometry_of(
-                geometry.memory, geometry.dtype, new, geometry.strides, geometry.partition_bytes
-            )
+            memory, width = geometry.memory, geometry.partition_bytes
+            geometry = geometry_of(memory, geometry.dtype, new, tuple(steps), width)
         return self.__class__(self.allocation, offset, geometry)
 
     def __setitem__(self, key: object, value: object) -> None:

@@ -132,11 +132,17 @@ class Values:
             if slot.keeps:
                 arrays[slot.role + ".written"] = slot.marks(buffer, offset)
         if plan.row.registers is not None:
-            arrays["registers"] = self._registers[plan.row.registers]
+            lanes = self._registers[plan.row.registers]
+            arrays["registers"] = lanes[self._partition(*operands[0]) :]
         for slot, (number, offset) in zip(plan.slots, operands, strict=True):
             if slot.axis is not None:
                 index = arrays["index"]
                 arrays[slot.role] = slot.reachable(self._buffer(number), offset, index)
+
+    def _partition(self, number: int, offset: int) -> int:
+        """The partition that an on-chip operand starts at: each has registers of its own."""
+        storage, _ = self._storages[number]
+        return storage.start_partition + offset // storage.partition_bytes
 
     def _check_written(
         self, plan: _Plan, slot: Slot, buffer: Buffer, offset: int, place: str

@@ -1,12 +1,15 @@
 """`accel run`: what it prints, what it writes, and how it says what is wrong."""
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from accel.cli import main
+from accel.cli import BROKEN_PIPE, main
 from accel.program_text import parse_program
 from accel.validation.points import Point, published_points
 
@@ -193,3 +196,133 @@ def test_usage_errors_point_to_help(
     assert code == 2
     assert told in err
     assert "--help` lists what can be given" in err
+
+
+BAD = KERNELS.parent / "misbehaved.py"
+INPUT = ("--input", "x=128x8:float32")
+
+
+@pytest.fixture
+def misbehave(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Exit code, stdout and stderr of `accel run misbehaved.py:NAME ...` on one tile."""
+
+    def call(name: str, *options: str) -> tuple[int, str, str]:
+        code = main(["run", f"{BAD}:{name}", *INPUT, *options])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["prints", "prints_a_tile"])
+def test_what_a_kernel_prints_does_not_reach_stdout(misbehave: Run, name: str) -> None:
+    code, out, err = misbehave(name, "--json", "--values")
+
+    assert code == 0
+    assert json.loads(out)["kernel"] == name
+    assert err.startswith("seen")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("returns_nothing", "returns_nothing returns no tensor and writes none of its arguments"),
+        ("never_writes", "output: returned, but never written"),
+        ("writes_half", "output: returned, but at most 2048 of its 4096 bytes are written"),
+    ],
+)
+def test_an_output_that_is_not_filled_is_a_warning(misbehave: Run, name: str, told: str) -> None:
+    _, _, text = misbehave(name)
+    _, out, _ = misbehave(name, "--json", "--values")
+
+    assert f"warning: {told}\n" in text
+    assert told in json.loads(out)["warnings"]
+
+
+def test_json_has_the_results_and_no_nan(misbehave: Run) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    _, nested, _ = misbehave("returns_nested", "--json", "--values")
+    _, empty, _ = misbehave("never_writes", "--json", "--values")
+    first, second = json.loads(nested)["results"]
+    (unwritten,) = json.loads(empty, parse_constant=refuse)["results"]
+
+    assert first["shape"] == second["shape"] == [128, 8]
+    assert first["minimum"] < first["mean"] < first["maximum"]
+    assert unwritten["mean"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("exits", r"SystemExit: 0 \(misbehaved.py:"),
+        ("divides", r"index of axis 1 of tile.1 is float 4.0, needs int or slice \(misbehaved.py:"),
+        ("across_banks", r"nc_matmul: dst takes bytes 1024 to 3072 .* bank of 2048 \(misbehaved"),
+        ("below_zero", r"tile.1: address \(0, -4\) \(misbehaved.py:"),
+        ("off_quarter", r"memset: dst takes 64 partitions from partition 10 \(misbehaved.py:"),
+        ("odd_address", r"address is \(0, 1.5\) \(misbehaved.py:"),
+        ("does_nothing", "kernel does_nothing has no instructions"),
+        ("too_much_hbm", "needs 4096.00 GiB of HBM, trn2 has 96.00 GiB"),
+        ("unknown_call", r"nki.isa has no 'no_such_call' \(misbehaved.py:"),
+    ],
+)
+def test_each_error_is_one_line_and_a_hint(misbehave: Run, name: str, told: str) -> None:
+    code, out, err = misbehave(name)
+    error, hint = err.splitlines()
+
+    assert code == 2
+    assert out == ""
+    assert error.startswith("error: ")
+    assert re.search(told, error), error
+    assert hint.startswith("hint: ")
+
+
+def test_a_grid_has_a_limit(misbehave: Run) -> None:
+    code, _, err = misbehave("prints", "--grid", "200,200")
+
+    assert code == 2
+    assert "grid (200, 200) is 40000 programs, at most 32767" in err
+
+
+def test_keywords_reach_a_kernel_that_takes_any(misbehave: Run) -> None:
+    code, out, _ = misbehave("takes_any", "--arg", "factor=3.0", "--json")
+
+    assert code == 0
+    assert json.loads(out)["outputs"][0]["shape"] == [128, 8]
+
+
+def test_nothing_is_written_if_one_of_two_files_cannot_be(misbehave: Run, tmp_path: Path) -> None:
+    program = tmp_path / "program.txt"
+    code, _, err = misbehave("prints", "--program", str(program), "--trace", str(tmp_path))
+
+    assert code == 2
+    assert f"error: {tmp_path} is a folder" in err
+    assert not program.exists()
+
+
+def test_memory_that_runs_out_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    huge = ("--input", "x=99999999999x99999:float32", "--values")
+    code = main(["run", f"{BAD}:prints", *huge])
+
+    assert code == 2
+    assert capsys.readouterr().err.startswith("error: out of memory: ")
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = [sys.executable, "-m", "accel", "chips"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+
+        assert process.wait() == BROKEN_PIPE
+        assert process.stderr.read() == ""
+
+
+def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert main(["chips"]) == 0

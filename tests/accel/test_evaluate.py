@@ -234,6 +234,23 @@ def test_a_cumulative_operation_continues_from_the_accumulators():
     np.testing.assert_array_equal(got["dst"], np.cumsum(A, axis=1) + A.sum(axis=1, keepdims=True))
 
 
+def test_each_partition_has_accumulators_of_its_own():
+    values = tiles((128, 8), (128, 8), (128, 1))
+    values.array(0)[...] = A
+    shapes = {"dst": (64, 8), "data": (64, 8), "reduce_res": (64, 1)}
+    steps = [
+        form("activation", attributes={"func": "copy", "reduce_cmd": command}, **shapes)
+        for command in ("reset_reduce", "reduce")
+    ]
+    upper = [(1, 0), (0, 0), (2, 0)]
+    lower = [(1, 64 * 32), (0, 64 * 32), (2, 64 * 4)]
+    for step, operands in ((0, upper), (0, lower), (1, upper)):
+        values.execute(steps[step], operands)
+
+    sums = A.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(values.array(2), np.concatenate([2 * sums[:64], sums[64:]]))
+
+
 def test_writing_the_same_bytes_twice_does_not_fill_a_storage():
     values = tiles((1, 8), (1, 8))
     overlapping = part(1, (4, 2), (4, 4))

@@ -10,6 +10,7 @@ from tests.accel.programs import form, hbm, layout, psum
 
 TRN1, TRN2, TRN3 = CHIPS["trn1"], CHIPS["trn2"], CHIPS["trn3"]
 TILE = (128, 64)
+PACKED = "float8_e4m3fn_x4"
 
 
 def matmul(k=128, m=128, n=512, dtype="float32", out="float32", **attributes):
@@ -121,6 +122,32 @@ REFUSED = [
         "op is 'power', which cannot reduce",
     ),
     (
+        form("dma_transpose", dst=layout((8, 16)), src=hbm((8, 16))),
+        "dst is (8, 16), must be (16, 8)",
+    ),
+    (
+        form("activation", attributes={"func": "exp"}, dst=TILE, data=layout(TILE, PACKED)),
+        f"data is {PACKED}, which is only filled, or copied to the same dtype",
+    ),
+    (
+        form("dma_copy", dst=TILE, src=hbm(TILE, PACKED)),
+        f"src is {PACKED}, which is only filled, or copied to the same dtype",
+    ),
+    (
+        form(
+            "select",
+            dst=TILE,
+            predicate=layout(TILE, "uint8"),
+            on_true=TILE,
+            on_false=(1, 64),
+        ),
+        "on_false is 1 partitions of 64 elements, must match dst",
+    ),
+    (
+        form("sequence_bounds", dst=(1, 64), segment_ids=(1, 64)),
+        "dst is 1×64, must be 1×128",
+    ),
+    (
         form("activation", attributes={"func": "exp2"}, dst=TILE, data=TILE),
         "func is 'exp2', must be one of abs",
     ),
@@ -181,6 +208,7 @@ def test_a_refusal_names_operand_value_and_limit(refused, problem):
     assert problem in caught.value.message
     assert caught.value.message.startswith(f"{refused.op}: ")
     assert caught.value.message.endswith("(kernel.py:7)")
+    assert caught.value.hint.startswith(f"{refused.op}(") or refused.op not in ISA
 
 
 def test_rules_differ_by_generation():

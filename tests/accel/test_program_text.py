@@ -1,5 +1,7 @@
 """The text form of a Program prints and parses back."""
 
+import math
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
@@ -24,7 +26,12 @@ _TEXT = st.text(max_size=8)
 _WORD = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)
 _INT = st.integers(-(2**31), 2**31)
 _VALUE = st.one_of(
-    _TEXT, _INT, st.booleans(), st.floats(allow_nan=False), st.lists(_INT, max_size=3).map(tuple)
+    _TEXT,
+    _INT,
+    st.booleans(),
+    st.floats(allow_nan=False),
+    st.just(math.nan),
+    st.lists(_INT, max_size=3).map(tuple),
 )
 _LAYOUT = st.builds(
     Layout,

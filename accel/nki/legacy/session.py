@@ -162,7 +162,7 @@ class Session:
             self.flush()
         op, engine, roles, attributes = template
         inputs = tuple([(role, mode, arguments[name]) for role, mode, name in roles])
-        source = self.recorder.source()
+        source = self.recorder.source(above=3)
         pending = Pending(op, engine, inputs, attributes, shape, dtype, memory, source)
         self.pending = pending
         return pending

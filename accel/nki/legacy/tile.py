@@ -244,11 +244,11 @@ class Tile:
 
     def __iadd__(self, other: Operated) -> Tile:
         active = session()
-        pending = other.open_result(active) if isinstance(other, Tile) else None
+        pending = other._pending if isinstance(other, Tile) else None
         target = self._tensor
-        if pending is None or target is None or pending.op != "nc_matmul":
+        if pending is None or pending is not active.pending or pending.op != "nc_matmul":
             return self._in_place("add", other)
-        if target.geometry.memory is not Memory.PSUM:
+        if target is None or target.geometry.memory is not Memory.PSUM:
             return self._in_place("add", other)
         if target.geometry.shape != pending.shape:
             target = fitted(target, pending.shape)

@@ -57,6 +57,10 @@ def region(tensor: Tensor, key: object) -> tuple[Tensor, Loose]:
         return tensor, _NOT_LOOSE
     keys = key if type(key) is tuple else (key,)
     geometry = tensor.geometry
+    if len(keys) == 2 and type(keys[0]) is Index and type(keys[1]) is Index:
+        plan = _PLANS.get((geometry, keys[0].axes, keys[1].axes))
+        if plan is not None:
+            return _gathered(tensor, keys, plan)
     signature: list[object] = [geometry]
     expressions, complete = False, len(keys) == len(geometry.shape)
     for part in keys:

@@ -12,6 +12,7 @@ from accel.errors import KernelError
 from accel.nki.jit import Kernel, TensorSpec, trace
 from accel.nki.tensor import Tensor
 from accel.program import Engine, Form
+from accel.program_text import format_program, parse_program
 
 Body = Callable[..., None]
 RNG = np.random.default_rng(7)
@@ -328,3 +329,134 @@ def test_the_generation_is_the_chips() -> None:
 def test_a_wrong_call_says_what_is_wrong(body: Body, told: str) -> None:
     with pytest.raises(KernelError, match=told):
         form_of(body, (128, 8))
+
+
+def test_a_bit_operator_may_come_second_or_be_unary() -> None:
+    odd = run(
+        lambda d, a: nisa.tensor_scalar(
+            d, a, op0=nl.bypass, operand0=0, op1=nl.bitwise_and, operand1=1
+        ),
+        COUNTS,
+        dtype=np.int32,
+    )
+    inverted = run(lambda d, a: nisa.tensor_copy(d, nl.invert(a)), COUNTS, dtype=np.int32)
+
+    np.testing.assert_array_equal(odd, COUNTS & 1)
+    np.testing.assert_array_equal(inverted, ~COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "told"),
+    [
+        (nl.uint8, 300, "value is 300, uint8 holds 0 to 255"),
+        (nl.int8, -129, "value is -129, int8 holds -128 to 127"),
+        (nl.int32, 2**31, "int32 holds"),
+        (nl.float8_e5m2_x4, 1, "float8_e5m2_x4 is filled with 0 only"),
+    ],
+)
+def test_a_fill_that_the_dtype_does_not_hold_is_refused(dtype: str, value: int, told: str) -> None:
+    with pytest.raises(KernelError, match=told):
+        form_of(lambda a: nisa.memset(nl.ndarray((4, 4), dtype=dtype), value=value), (1, 1))
+
+
+def test_a_sum_over_data_that_it_overwrites_is_of_the_data() -> None:
+    def body(dst: Tensor, a: Tensor) -> None:
+        nisa.tensor_scalar_reduce(
+            a[:, 1:24],
+            data=a[:, 0:23],
+            op0=nl.bypass,
+            operand0=0.0,
+            reduce_op=nl.maximum,
+            reduce_res=dst,
+        )
+
+    got = run(body, A, shape=(128, 1))
+
+    np.testing.assert_array_equal(got, A[:, :23].max(axis=1, keepdims=True))
+
+
+def test_numbers_that_are_equal_are_one_number() -> None:
+    def signs(dst: Tensor, a: Tensor) -> None:
+        nisa.memset(dst, value=-0.0)
+        nisa.memset(dst, value=0.0)
+
+    def kernel(inputs: list[Tensor]) -> None:
+        for _ in range(2):
+            nisa.memset(nl.load(inputs[0]), value=float("nan"))
+
+    program = trace(Kernel(kernel), {"inputs": [TensorSpec((4, 4), "float32")]}, CHIPS["trn2"])
+
+    assert not np.signbit(run(signs, A)).any()
+    assert [form.op for form in program.forms] == ["dma_copy", "memset"]
+    assert parse_program(format_program(program)) == program
+
+
+def gathered(rows: np.ndarray, indices: np.ndarray, count: int, **options: object) -> np.ndarray:
+    """`count` rows of a table by way of an indirect transfer."""
+
+    def kernel(table: Tensor, index: Tensor) -> Tensor:
+        out = nl.ndarray((count, 24), dtype=table.dtype, buffer=nl.shared_hbm)
+        tile = nl.zeros((count, 24), dtype=table.dtype)
+        source = table.ap([[24, count], [1, 24]], vector_offset=nl.load(index), indirect_dim=0)
+        nisa.dma_copy(dst=tile, src=source, **options)
+        nl.store(out, tile)
+        return out
+
+    result = Kernel(kernel)(rows, indices)
+    assert isinstance(result, np.ndarray)
+    return result
+
+
+def test_a_gather_may_take_more_rows_than_the_table_has() -> None:
+    table, indices = A[:50], RNG.integers(0, 50, (128, 1)).astype(np.int32)
+    outside = indices.copy()
+    outside[5] = 50
+    skipped = gathered(table, outside, 128, oob_mode=nisa.oob_mode.skip)
+
+    np.testing.assert_array_equal(gathered(table, indices, 128), table[indices[:, 0]])
+    assert (skipped[5] == 0).all()
+    np.testing.assert_array_equal(np.delete(skipped, 5, 0), table[np.delete(indices[:, 0], 5)])
+    with pytest.raises(KernelError, match="index 50 is outside the 50 rows of src") as caught:
+        gathered(table, outside, 128)
+    assert "oob_mode.skip" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("indices", "told"),
+    [
+        (np.zeros((64, 1), np.int32), "index has 64 elements, src has 128 rows"),
+        (np.zeros((128, 1), np.float32), "index is float32, must be an integer"),
+    ],
+)
+def test_a_gather_needs_an_index_a_row(indices: np.ndarray, told: str) -> None:
+    with pytest.raises(KernelError, match=told):
+        gathered(A, indices, 128)
+
+
+def test_an_indirect_view_is_for_transfers_only() -> None:
+    def body(a: Tensor) -> None:
+        index = nl.zeros((1, 1), dtype=nl.int32)
+        nisa.tensor_copy(a, a.ap([[8, 128], [1, 8]], scalar_offset=index, indirect_dim=1))
+
+    with pytest.raises(KernelError, match="src is an indirect view, which only dma_copy takes"):
+        form_of(body, (128, 8))
+
+
+def test_an_index_outside_a_partition_is_an_error() -> None:
+    far = np.full((128, 24), 24, np.uint32)
+
+    with pytest.raises(KernelError, match="nc_n_gather: indices has 24, a partition"):
+        run(lambda d, a, i: nisa.nc_n_gather(d, a, i), A, far)
+    with pytest.raises(KernelError, match="local_gather: index has 24"):
+        run(
+            lambda d, a, i: nisa.local_gather(d, a, i),
+            A,
+            far[:, :2].astype(np.uint16),
+            shape=(128, 32),
+        )
+
+
+def test_iota_saturates_in_narrow_integers() -> None:
+    got = run(lambda d: nisa.iota(d, [[20, 24]], offset=-40), shape=(128, 24), dtype=np.uint8)
+
+    np.testing.assert_array_equal(got[0], (20 * np.arange(24) - 40).clip(0, 255))

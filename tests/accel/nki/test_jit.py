@@ -1,6 +1,7 @@
 """Running kernels: both modes give one program, values are numpy's, errors name the line."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -181,6 +182,14 @@ def test_a_grid_runs_one_program_a_core_over_shared_memory() -> None:
     assert [s.core for s in shared] == [-1, -1]
 
 
+@pytest.mark.parametrize("grid", [0, (2, 0), (-1,)])
+def test_a_grid_has_a_program(grid: int | tuple[int, ...]) -> None:
+    kernel = load_kernel(f"{KERNELS}:by_program")
+
+    with pytest.raises(KernelError, match=r"grid \(.*\) has no programs"):
+        trace(kernel[grid], {"x": TensorSpec((256, 8), "float32")}, TRN2)
+
+
 @pytest.mark.parametrize("name", ["launches_by_program", "launches_older_form"])
 def test_a_plain_function_may_launch_a_grid(name: str) -> None:
     (x,) = arrays((256, 8))
@@ -205,6 +214,25 @@ def test_arguments_may_be_nested() -> None:
 
     np.testing.assert_allclose(result["sum"], 3 * (first + second), rtol=1e-6)
     assert result["scale"] == 3.0
+
+
+def test_named_tuples_come_and_go_as_such() -> None:
+    class Pair(NamedTuple):
+        first: object
+        second: object
+
+    @jit
+    def swap(pair):
+        outs = [nl.ndarray(t.shape, dtype=t.dtype, buffer=nl.shared_hbm) for t in pair]
+        for out, tensor in zip(outs, pair[::-1], strict=True):
+            nl.store(out, nl.load(tensor))
+        return Pair(*outs)
+
+    first, second = arrays((4, 8), (4, 8))
+    result = swap(Pair(first, second))
+
+    np.testing.assert_array_equal(result.first, second)
+    np.testing.assert_array_equal(result.second, first)
 
 
 def test_a_wrong_call_names_the_parameters() -> None:

@@ -77,3 +77,26 @@ def test_the_public_names_are_there() -> None:
 
     assert {"nki", "nki.language", "nki.isa", "nki.compiler", "nki.typing"} <= set(names)
     assert names["nki"].language is names["nki.language"]
+
+
+def test_kernels_of_one_name_have_their_own_neighbours(tmp_path: Path) -> None:
+    results = []
+    for factor in (2, 3, 2):
+        folder = tmp_path / str(factor)
+        folder.mkdir(exist_ok=True)
+        (folder / "neighbour.py").write_text(f"FACTOR = {factor}\n", encoding="utf-8")
+        path = folder / "kernel.py"
+        path.write_text("from neighbour import FACTOR\ndef f(): return FACTOR\n", encoding="utf-8")
+        results.append(load_kernel(f"{path}:f").function())
+
+    assert results == [2, 3, 2]
+    assert "neighbour" not in sys.modules
+
+
+def test_a_file_that_exits_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "leaves.py"
+    path.write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
+
+    with pytest.raises(UserError, match=r"SystemExit: 0 \(leaves.py:2\)"):
+        load_kernel(f"{path}:f")
+    assert not [name for name in sys.modules if name.startswith("_kernel_leaves")]

@@ -166,3 +166,38 @@ def test_a_pattern_that_leaves_the_tile_is_refused_when_used() -> None:
 def test_what_a_view_cannot_be(change: object, told: str) -> None:
     with pytest.raises(KernelError, match=told):
         change(tensor(Memory.SBUF))
+
+
+def test_a_negative_step_stays_inside() -> None:
+    inside = tensor(Memory.SBUF).ap([[24, 8], [-1, 24]], offset=23)
+    before = tensor(Memory.SBUF).ap([[24, 8], [-1, 24]], offset=0)
+    across = tensor(Memory.SBUF).ap([[24, 7], [-1, 24]], offset=24)
+
+    check_bounds(inside)
+    with pytest.raises(KernelError, match="from byte -92 to byte 676 of storage"):
+        check_bounds(before)
+    with pytest.raises(KernelError, match="from byte -92 to byte 4 of a partition"):
+        check_bounds(across)
+
+
+def test_an_index_is_not_a_float() -> None:
+    whole = tensor(Memory.SBUF)
+    first = whole[:, 0:2]
+
+    with pytest.raises(KernelError, match="is float") as caught:
+        whole[:, 0 : 4 / 2]
+    assert caught.value.hint == "divide with // rather than /"
+    assert first.shape == (8, 2, 6)
+
+
+def test_an_indirect_pattern_is_of_the_tensor_itself() -> None:
+    index, table = tensor(Memory.SBUF), tensor(Memory.HBM)
+    pattern = [[24, 8], [1, 24]]
+
+    assert table.ap(pattern, vector_offset=index).is_indirect()
+    with pytest.raises(KernelError, match="axis 0 of this view of t is not axis 0 of the tensor"):
+        table.reshape((16, 3, 4)).ap(pattern, vector_offset=index)
+    with pytest.raises(KernelError, match="has 3 axes, got axis 3"):
+        table.ap(pattern, scalar_offset=index, indirect_dim=3)
+    with pytest.raises(KernelError, match="gets scalar_offset and vector_offset, needs one"):
+        table.ap(pattern, scalar_offset=index, vector_offset=index)
