@@ -135,6 +135,10 @@ def validate(as_json: JsonOption = False) -> None:
     show_validation(as_json)
 
 
+# What the base install leaves out.
+_EXTRA = frozenset({"ml_dtypes", "numba", "llvmlite"})
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code. Never raises for what a user can cause."""
     # Tiles are at most 128×512: a second BLAS thread only costs. Read when numpy is first loaded.
@@ -165,6 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = f"{place}: {(error.strerror or type(error).__name__).lower()}"
         return _fail(text, "choose a path that can be read or written", debug)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in _EXTRA:
+            hint = "install it with: pip install 'perfgate[accel]'"
+            return _fail(f"the accel extra is not installed: no module {error.name}", hint, debug)
         message = f"internal error: {type(error).__name__}: {error}"
         return _fail(message, "run it again with --debug and report the traceback", debug)
 

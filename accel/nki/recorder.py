@@ -181,8 +181,9 @@ class Recorder:
             key += (role, mode, geometry)
             if offset + geometry.low < 0 or offset + geometry.reach > allocation.end:
                 check_bounds(tensor)
-            if allocation.placed or (offset and (op, geometry, offset) not in self._legal):
-                self._check_position(op, role, tensor)
+            if (offset or allocation.placed) and geometry.partition_bytes:
+                if allocation.placed or (op, geometry, offset) not in self._legal:
+                    self._check_position(op, role, tensor)
             places.append((allocation.number, offset))
         number = self._forms.get(tuple(key))
         if number is None:
@@ -191,8 +192,7 @@ class Recorder:
         return number, tuple(places)
 
     def _check_position(self, op: str, role: str, tensor: Tensor) -> None:
-        if tensor.geometry.on_chip:
-            _check_position(op, role, tensor, self.chip)
+        _check_position(op, role, tensor, self.chip)
         if not tensor.allocation.placed:
             self._legal.add((op, tensor.geometry, tensor.byte_offset))
 

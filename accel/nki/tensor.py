@@ -32,7 +32,7 @@ class Allocation:
 
     def __init__(self, number: int, storage: Storage, end: int | None = None) -> None:
         self.number, self.storage = number, storage
-        self.placed = bool(storage.start_partition)
+        self.placed = bool(storage.start_partition) or storage.address is not None
         self.end = storage.total_bytes if end is None else end
 
 

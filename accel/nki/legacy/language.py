@@ -127,12 +127,15 @@ def ds(start: int, size: int) -> slice:
 
 def load(src: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_: object) -> Tile:
     """The HBM view as an SBUF tile; axis 0 becomes the partition axis."""
-    box = box_of(mask, src.shape)
+    box = None if mask is None else box_of(mask, src.shape)
     source = _tensor_in_hbm(src.within(box), "load: src")
-    if source.ndim == 1:
-        source = fitted(source, (*source.shape, 1))
+    shape = source.geometry.shape
+    if len(shape) == 1:
+        shape = (*shape, 1)
+        source = fitted(source, shape)
         box = None if box is None else (*box, (0, 1))
-    return issue(dma_copy, source.shape, kind_of(dtype, source.dtype), box=box, src=source)
+    kind = source.geometry.dtype if dtype is None else kind_of(dtype, "")
+    return issue(dma_copy, shape, kind, box=box, src=source)
 
 
 def load_transpose2d(src: Tile, *, dtype: DType | None = None, **_: object) -> Tile:
@@ -171,7 +174,7 @@ def _sent(value: Tile, target: Tensor, exact: bool) -> Tensor:
 
 
 def _tensor_in_hbm(tensor: Tensor, what: str) -> Tensor:
-    if tensor.memory is not Memory.HBM:
+    if tensor.geometry.memory is not Memory.HBM:
         raise KernelError(f"{what} is in {tensor.buffer}, must be in hbm", "use nl.copy on chip")
     return tensor
 

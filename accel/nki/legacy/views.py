@@ -91,6 +91,8 @@ def _gathered(tensor: Tensor, keys: tuple[Any, ...], plan: _Plan) -> tuple[Tenso
             base = key.base
             if base < below or base >= above:
                 loose = (*loose, (key, extent))
+        elif type(key) is int and 0 <= key < extent:
+            base = key
         else:
             base = _position(key, extent, tensor)
         offset += base * step

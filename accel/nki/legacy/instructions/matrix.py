@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 
 from accel.errors import KernelError
@@ -44,7 +45,8 @@ def nc_matmul(
     if is_stationary_onezero or is_moving_onezero or is_transpose or tile_position or tile_size:
         flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
         call = _flagged(*flags, tuple(tile_position), tuple(tile_size))
-    shape = (free_size(stationary.shape), *moving.shape[1:])
+    columns, free = stationary.shape[1:], moving.shape[1:]
+    shape = (columns[0] if len(columns) == 1 else math.prod(columns), *free)
     return issue(call, shape, "float32", memory=Memory.PSUM, stationary=stationary, moving=moving)
 
 
