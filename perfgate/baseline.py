@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perfgate import vcs
 from perfgate.errors import UserError
-from perfgate.model import Revision, Run
+from perfgate.model import Run
 from perfgate.store import Store
 from perfgate.store.protocol import ambiguous_run
 
@@ -18,6 +18,12 @@ class Baseline:
 
     run: Run | None
     reason: str
+
+
+# The source of a run → the command that measures another one.
+_COMMANDS = {"perfgate": "`perfgate run`", "pytest-benchmark": "`pytest --perfgate`"}
+
+NAMED_CHANGES = 3
 
 
 def find_baseline(store: Store, directory: Path, base_rev: str, head: Run) -> Baseline:
@@ -45,8 +51,17 @@ def find_baseline(store: Store, directory: Path, base_rev: str, head: Run) -> Ba
     return Baseline(
         None,
         f"none of {_count(len(ancestors), 'commit')} up to {ancestors[0][:12]}, the merge base "
-        f"with {base_rev}, was measured: check it out and run `perfgate run`",
+        f"with {base_rev}, was measured: check it out and run {how_to_measure(store)}",
     )
+
+
+def find_session(store: Store, base: Run | None, head: Run) -> tuple[Run, ...]:
+    """The closed runs of the session of both sides at either commit; none if they share none."""
+    if base is None or not head.session or base.session != head.session:
+        return ()
+    commits = dict.fromkeys((base.revision.commit, head.revision.commit))
+    found = [run for commit in commits for run in store.runs_at(commit)]
+    return tuple(store.run(run.run_id) for run in found if run.session == head.session)
 
 
 def find_candidate(store: Store, directory: Path, rev: str | None) -> Run:
@@ -56,7 +71,7 @@ def find_candidate(store: Store, directory: Path, rev: str | None) -> Run:
     Raises `UserError` where there is no such run, and for one that is still open.
     """
     if rev is None:
-        return _of_working_tree(store, vcs.read_revision(directory))
+        return _of_working_tree(store, directory)
     named = _named(store, rev)
     if named and named.run_id == rev:
         return _finished(named)
@@ -69,7 +84,7 @@ def find_candidate(store: Store, directory: Path, rev: str | None) -> Run:
     if commit:
         raise UserError(
             f"revision {rev}: commit {commit[:12]} was not measured",
-            "check it out and run `perfgate run` first",
+            f"check it out and run {how_to_measure(store)} first",
         )
     begins = [run.run_id for run in store.runs(include_open=True) if run.run_id.startswith(rev)]
     if rev and begins:
@@ -77,6 +92,12 @@ def find_candidate(store: Store, directory: Path, rev: str | None) -> Run:
     raise UserError(
         f"revision {rev}: neither a run nor a revision", "see the runs with `perfgate runs`"
     )
+
+
+def how_to_measure(store: Store) -> str:
+    """The command that gives a run, as this project does it; both where it has none yet."""
+    newest = next(iter(store.runs(limit=1)), None)
+    return _COMMANDS.get(newest.source if newest else "", " or ".join(_COMMANDS.values()))
 
 
 def _best_at(store: Store, commit: str, head: Run) -> Run | None:
@@ -141,10 +162,23 @@ def _finished(run: Run) -> Run:
     return run
 
 
-def _of_working_tree(store: Store, revision: Revision) -> Run:
-    for run in store.runs_at(revision.commit):
+def _of_working_tree(store: Store, directory: Path) -> Run:
+    revision = vcs.read_revision(directory)
+    runs = store.runs_at(revision.commit)
+    for run in runs:
         if run.revision.dirty == revision.dirty:
             return store.run(run.run_id)
     where = f"commit {revision.commit[:12]}" if revision.commit else "this folder"
-    changes = " with these uncommitted changes" if revision.dirty else ""
-    raise UserError(f"{where}{changes}: not measured", "run `perfgate run` first")
+    hint = f"run {how_to_measure(store)} first"
+    if not revision.dirty:
+        raise UserError(f"{where}: not measured", hint)
+    if any(not run.revision.dirty for run in runs):
+        hint = f"{hint}, or judge the commit without these changes: --head HEAD"
+    changes = _named_changes(vcs.changed_files(directory))
+    raise UserError(f"{where} with these uncommitted changes: not measured: {changes}", hint)
+
+
+def _named_changes(files: tuple[str, ...]) -> str:
+    more = len(files) - NAMED_CHANGES
+    shown = ", ".join(files[:NAMED_CHANGES])
+    return f"{shown} and {_count(more, 'more file')}" if more > 0 else shown

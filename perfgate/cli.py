@@ -66,8 +66,8 @@ SessionOption = Annotated[
     typer.Option(
         "--session",
         metavar="NAME",
-        help="Name of the job in which base and head are measured together; only runs of the same "
-        "session have their sampled metrics compared. [default: none]",
+        help="Name of the job in which base and head are measured in turns, each several times; "
+        "only then are their sampled metrics compared. [default: none]",
         show_default=False,
     ),
 ]
@@ -131,6 +131,14 @@ def run(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Measure cases whose inputs did not change as well.")
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Call every exact benchmark twice to see that its numbers do not change, not only "
+            "the quick ones without digest; stored numbers are not used.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Finish the newest run that was stopped.")
     ] = False,
@@ -152,6 +160,7 @@ def run(
                 jobs=jobs,
                 timeout_s=timeout,
                 use_cache=not no_cache,
+                verify=verify,
                 resume=resume,
                 session=session,
                 store=store,
@@ -222,7 +231,7 @@ def compare(
 @app.command(epilog="Example: perfgate history kernels.matmul --metric latency_us")
 def history(
     case: Annotated[
-        str, typer.Argument(metavar="CASE", help="Case id, or a part that only one id has.")
+        str, typer.Argument(metavar="CASE", help="Case id, or words that only one id has.")
     ],
     metric: MetricOption = None,
     limit: LimitOption = 20,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfgate.effect import Effect, centre, compare_exact, count
+from perfgate.figures import format_change, format_sides, format_step
 from perfgate.model import (
     CaseResult,
     Comparison,
@@ -28,6 +29,7 @@ from perfgate.model import (
     Sample,
 )
 from perfgate.policy import Policy, gates, threshold
+from perfgate.session import Sides
 
 DRIFT_METHOD = "exact, drift"
 
@@ -67,11 +69,9 @@ def pair_metrics(base: CaseResult, head: CaseResult) -> tuple[Pair, ...]:
     return (*pairs, *(Pair(head.case_id, s.metric, s, None) for s in gone))
 
 
-def compare_pairs(
-    pairs: Sequence[Pair], base: Run, head: Run, policy: Policy
-) -> tuple[Comparison, ...]:
+def compare_pairs(pairs: Sequence[Pair], sides: Sides, policy: Policy) -> tuple[Comparison, ...]:
     """One comparison per pair, in order, sampled ones adjusted for their number."""
-    obstacle = sampled_obstacle(base, head, policy)
+    obstacle = sampled_obstacle(sides, policy)
     tested = [i for i, pair in enumerate(pairs) if not obstacle and _is_testable(pair)]
     findings = dict(zip(tested, _test([pairs[i] for i in tested], policy), strict=True))
     return tuple(
@@ -80,21 +80,13 @@ def compare_pairs(
     )
 
 
-def sampled_obstacle(base: Run, head: Run, policy: Policy) -> str:
-    """Why the policy does not let sampled metrics of these two runs gate, or nothing."""
+def sampled_obstacle(sides: Sides, policy: Policy) -> str:
+    """Why the policy does not let sampled metrics of these two sides gate, or nothing."""
     if policy.sampled_gate == "never":
         return "the policy lets no sampled metric gate (sampled_gate = 'never')"
-    if policy.sampled_gate == "interleaved" and not (base.session and head.session):
-        return (
-            "base and head were not measured together: "
-            "measure both in one job and give both runs the same session name"
-        )
-    if policy.sampled_gate == "interleaved" and base.session != head.session:
-        return (
-            f"base and head come from different sessions ({base.session!r}, {head.session!r}): "
-            "measure both in one job"
-        )
-    return environment_difference(base.environment, head.environment)
+    if policy.sampled_gate == "interleaved" and sides.apart:
+        return sides.apart
+    return environment_difference(sides.base.environment, sides.head.environment)
 
 
 def environment_difference(base: Environment, head: Environment) -> str:
@@ -158,7 +150,7 @@ def _exact(pair: Pair, policy: Policy) -> Finding:
         text = f"{_values(pair)}, shown only: neither direction is better"
         return Finding(Decision.NOT_COMPARED, text, False, effect)
     decision = _side(pair.metric, head - base)
-    text = f"{_percent(effect.ratio)} {_word(decision)}: {_values(pair)}"
+    text = f"{_change(effect.ratio)} {_word(decision)}: {_values(pair)}"
     if not gate:
         return Finding(decision, f"{text}, shown only: no rule lets it gate", gate, effect)
     limit = threshold(policy, pair.case_id, pair.metric)
@@ -175,7 +167,7 @@ def _drift(pair: Pair, pinned: Run, policy: Policy) -> Comparison | None:
     effect = compare_exact(base, head)
     release = pinned.revision.commit[:12] or pinned.run_id
     reason = (
-        f"{_percent(effect.ratio)} worse than the pinned release {release}: {_values(pair)}, "
+        f"{_change(effect.ratio)} worse than the pinned release {release}: {_values(pair)}, "
         f"over the {_limit(limit)} allowed to add up"
     )
     return _comparison(pair, Finding(Decision.REGRESSED, reason, True, effect), DRIFT_METHOD)
@@ -214,7 +206,7 @@ def _sampled(pair: Pair, effect: Effect, adjusted: float, tests: int, policy: Po
     margin = threshold(policy, pair.case_id, pair.metric)
     gate = gates(policy, pair.case_id, pair.metric)
     shared = any(sample.one_process for sample in _samples(pair))
-    shown = f"{_percent(effect.ratio)} ({_interval(effect)}, adjusted p {_chance(adjusted)})"
+    shown = f"{_change(effect.ratio)} ({_interval(effect)}, adjusted p {_chance(adjusted)})"
     note = f"; {ONE_PROCESS}" if shared else ""
     significant = effect.p_value is not None and adjusted <= policy.alpha
     size = _near_end(effect) if shared else _ratio_size(effect.ratio, effect.difference)
@@ -307,10 +299,10 @@ def _mismatch(pair: Pair) -> str:
 def _spread(side: str, sample: Sample) -> str:
     if len(set(sample.values)) <= 1:
         return ""
-    low, high = min(sample.values), max(sample.values)
+    low, high = format_sides(min(sample.values), max(sample.values), sample.metric.unit)
     return (
         f"an exact metric has {len(sample.values)} values in the {side}, "
-        f"from {low:.6g} to {high:.6g}: the benchmark is not deterministic"
+        f"from {low} to {high}: the benchmark is not deterministic"
     )
 
 
@@ -357,13 +349,11 @@ def _word(decision: Decision) -> str:
 
 
 def _values(pair: Pair) -> str:
-    base, head = _both(pair)
-    unit = "" if pair.metric.unit == "1" else f" {pair.metric.unit}"
-    return f"{base:.6g} → {head:.6g}{unit}"
+    return format_step(*_both(pair), pair.metric.unit)
 
 
-def _percent(ratio: float | None) -> str:
-    return "changed from 0," if ratio is None else f"{100 * (ratio - 1):+.3g} %"
+def _change(ratio: float | None) -> str:
+    return "changed from 0," if ratio is None else format_change(ratio)
 
 
 def _chance(p_value: float) -> str:
@@ -373,7 +363,7 @@ def _chance(p_value: float) -> str:
 def _interval(effect: Effect) -> str:
     if effect.low is None or effect.high is None:
         return "no interval"
-    return f"interval {_percent(effect.low)} to {_percent(effect.high)}"
+    return f"interval {_change(effect.low)} to {_change(effect.high)}"
 
 
 def _limit(fraction: float) -> str:

@@ -34,6 +34,7 @@ class Config:
     """What a project configured. `root` is the folder that configured and default paths start from.
 
     `store` is an absolute path or a URL. `pinned` names the release not to drift from, if any.
+    `path` holds absolute folders that come first where a suite imports from.
     """
 
     suite: Path
@@ -41,6 +42,7 @@ class Config:
     policy: Policy
     root: Path
     pinned: str | None = None
+    path: tuple[Path, ...] = ()
 
 
 def load_config(directory: Path, environ: Mapping[str, str] = os.environ) -> Config:
@@ -66,7 +68,23 @@ def load_config(directory: Path, environ: Mapping[str, str] = os.environ) -> Con
         policy=policy,
         root=root,
         pinned=None if pinned is None else str(pinned),
+        path=tuple(root / folder for folder in _folders(values)),
     )
+
+
+def source_folders(config: Config) -> tuple[Path, ...]:
+    """The folders whose packages are measured, besides `root`: those of `path`, then `src`.
+
+    Raises `UserError` for a folder of `path` that is not there: another copy would be measured.
+    """
+    for folder in config.path:
+        if not folder.is_dir():
+            raise UserError(
+                f"{folder}: no such folder, though the configuration names it in path",
+                "make it (does it hold what a build writes?), or take it out of path",
+            )
+    source = config.root / "src"
+    return (*config.path, *((source,) if source.is_dir() else ()))
 
 
 # --- finding the file -----------------------------------------------------------------------------
@@ -181,10 +199,24 @@ def _day(value: object, place: str) -> str:
         raise _misfit(place, "a date", value, "write it as 2026-01-31") from None
 
 
-def _list_of(read: Reader) -> Reader:
+def _below(value: object, place: str) -> str:
+    """A folder of the project; one outside would be the same for both sides of a gate."""
+    text = _text(value, place)
+    if Path(text).is_absolute() or ".." in Path(text).parts:
+        raise _misfit(place, "a folder below that of this file", value, "write it as 'lib/python'")
+    return text
+
+
+def _folders(values: Table) -> tuple[str, ...]:
+    found = values.get("path", ())
+    assert isinstance(found, tuple)
+    return found
+
+
+def _list_of(read: Reader, kind: str = "tables", hint: str = "begin each with [[…]]") -> Reader:
     def read_list(value: object, place: str) -> tuple[object, ...]:
         if not isinstance(value, list):
-            raise _misfit(place, "a list of tables", value, "begin each with [[…]]")
+            raise _misfit(place, f"a list of {kind}", value, hint)
         return tuple(read(item, f"{place}[{index}]") for index, item in enumerate(value))
 
     return read_list
@@ -230,5 +262,6 @@ _CONFIG_KEYS: dict[str, Reader] = {
     "suite": _text,
     "store": _text,
     "pinned": _text,
+    "path": _list_of(_below, "folders", "write it as ['lib/python']"),
     "policy": _record(Policy, _POLICY_KEYS),
 }

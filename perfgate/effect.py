@@ -46,7 +46,7 @@ def centre(sample: Sample) -> float:
 
 def count(sample: Sample) -> int:
     """How many measurements are behind a sample."""
-    return len(sample.values) if sample.summary is None else sample.summary.n
+    return sample.summary.n if sample.summary is not None else sample.taken or len(sample.values)
 
 
 def finite(value: float) -> float | None:

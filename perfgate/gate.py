@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from perfgate.comparison import change_size, compare_pairs, drift, pair_metrics
+from perfgate.figures import format_change
 from perfgate.model import CaseResult, CaseStatus, Comparison, GateResult, Run, Verdict, Word
 from perfgate.policy import Policy
 from perfgate.renames import match_renames
+from perfgate.session import Sides, take_sides
 from perfgate.verdict import Terms, judge, judge_missing
 
 PASS, REGRESSION, UNDECIDED = 0, 1, 3
@@ -51,15 +53,23 @@ def exit_code(result: GateResult) -> int:
 
 
 def compare_runs(
-    base: Run | None, head: Run, policy: Policy, pinned: Run | None = None
+    base: Run | None,
+    head: Run,
+    policy: Policy,
+    pinned: Run | None = None,
+    others: Iterable[Run] = (),
 ) -> GateResult:
     """A verdict for every case of either run, by case id. `pinned` is a release not to drift from.
 
+    `others` are further runs of the session, which count with these two if they were in turns.
     Waivers are held against the day the head run started, so that a gate can be repeated.
     """
+    sides = take_sides(base, head, others) if base else None
+    if sides:
+        base, head = sides.base, sides.head
     before, after = _by_id(base), _by_id(head)
     compared: defaultdict[str, list[Comparison]] = defaultdict(list)
-    for comparison in _common(base, head, policy) if base else ():
+    for comparison in _common(sides, policy) if sides else ():
         compared[comparison.case_id].append(comparison)
     breaches, watched = drift(pinned, head, policy) if pinned else ((), 0)
     for breach in breaches:
@@ -88,16 +98,16 @@ def _by_id(run: Run | None) -> dict[str, CaseResult]:
     return {result.case_id: result for result in run.results} if run else {}
 
 
-def _common(base: Run, head: Run, policy: Policy) -> tuple[Comparison, ...]:
+def _common(sides: Sides, policy: Policy) -> tuple[Comparison, ...]:
     """Every metric of every case that ended well on both sides."""
-    before = {r.case_id: r for r in base.results if r.status is CaseStatus.OK}
+    before = {r.case_id: r for r in sides.base.results if r.status is CaseStatus.OK}
     pairs = [
         pair
-        for result in head.results
+        for result in sides.head.results
         if result.status is CaseStatus.OK and result.case_id in before
         for pair in pair_metrics(before[result.case_id], result)
     ]
-    return compare_pairs(pairs, base, head, policy)
+    return compare_pairs(pairs, sides, policy)
 
 
 def _renames(
@@ -128,7 +138,7 @@ def _shift_warnings(verdicts: Iterable[Verdict], policy: Policy) -> Iterable[str
     middle = median(ratios) if len(ratios) >= FEWEST_FOR_SHIFT else 1.0
     if change_size(1.0, middle) >= policy.sampled_min_effect:
         yield (
-            f"the sampled metrics moved together, by {100 * (middle - 1):+.3g} % in the middle of "
+            f"the sampled metrics moved together, by {format_change(middle)} in the middle of "
             f"{len(ratios)}: did the machine change between base and head?"
         )
 
@@ -144,7 +154,11 @@ def _undecided_warnings(base: Run | None, verdicts: Iterable[Verdict]) -> Iterab
     if not words:
         yield "no case was measured, so nothing was decided"
     elif base is None:
-        yield "there is no baseline, so nothing was decided"
+        yield (
+            "there is no baseline, so nothing was decided: that is right for the first change that "
+            "adds the suite (merge it, and the next gate has a baseline); else check out the base, "
+            "measure it into the same store, and gate again"
+        )
     else:
         shown = ", ".join(f"{count} {word.value}" for word, count in words.most_common())
         yield f"no metric that gates was compared, so nothing was decided ({shown})"

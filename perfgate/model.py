@@ -96,14 +96,17 @@ class Summary:
 class Sample:
     """One metric of one case: raw `values`, or a `summary` where the source has no values.
 
-    Exactly one of the two is present. An exact metric has one value. `one_process` says that the
-    measurements are rounds of one process, which share its luck and are not independent.
+    Exactly one of the two is present. An exact metric has one value; several different ones are a
+    benchmark that is not deterministic, and the gate says so. `one_process` says that the
+    measurements are rounds of one process, which share its luck and are not independent. `taken`
+    says how many there were where only some of their order statistics are kept as values.
     """
 
     metric: Metric
     values: tuple[float, ...] = ()
     summary: Summary | None = None
     one_process: bool = False
+    taken: int = 0
 
     def __post_init__(self) -> None:
         if bool(self.values) == (self.summary is not None):
@@ -208,9 +211,9 @@ class Revision:
 class Run:
     """One suite execution at one revision in one environment.
 
-    `session` names the job in which runs were measured together: two runs with the same non-empty
-    session were interleaved, and only then do their sampled metrics gate by default. Times are
-    ISO 8601 in UTC. `finished_at` is empty while the run is open.
+    `session` names the job in which runs were measured together. Only where its runs of two
+    commits took turns (`session.py`) do their sampled metrics gate by default. Times are ISO 8601
+    in UTC. `finished_at` is empty while the run is open.
     """
 
     run_id: str

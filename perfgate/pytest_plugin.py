@@ -26,13 +26,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--perfgate-session",
         metavar="NAME",
         default="",
-        help="name of the job that measures base and head together (default: none)",
+        help="name of the job that measures base and head in turns (default: none)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin recording, if it was asked for. Workers of xdist leave that to their controller."""
-    if not config.getoption("perfgate") or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if not config.getoption("perfgate"):
+        _refuse_lonely_options(config)
         return
     if not config.pluginmanager.hasplugin("benchmark"):
         raise pytest.UsageError(
@@ -47,3 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
             f"--perfgate: {error.name} is missing; install it with `pip install 'perfgate[pytest]'`"
         ) from None
     config.pluginmanager.register(Recorder(config), "perfgate-recorder")
+
+
+def _refuse_lonely_options(config: pytest.Config) -> None:
+    """Somebody who names a session or a store believes that this session is kept."""
+    for name in ("session", "store"):
+        if config.getoption(f"perfgate_{name}"):
+            raise pytest.UsageError(
+                f"--perfgate-{name}: keeps nothing without --perfgate; give --perfgate as well"
+            )

@@ -13,15 +13,16 @@ from typing import Protocol, cast
 
 import pytest
 
-from perfgate.config import load_config
+from perfgate.config import Config, load_config, source_folders
 from perfgate.environment import read_environment
 from perfgate.errors import UserError
 from perfgate.importers.document import Node
 from perfgate.importers.pytest_benchmark import FAILURE, SOURCE, read_results
 from perfgate.model import Run
-from perfgate.store import connect
+from perfgate.store import connect, store_file
+from perfgate.suite.origin import find_strays, is_other_text
 from perfgate.suite.record import SystemClock, new_run_id
-from perfgate.vcs import read_revision
+from perfgate.vcs import note_written, read_revision
 
 _HINT = "does this version of pytest-benchmark work with perfgate?"
 
@@ -48,15 +49,15 @@ class Recorder:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Refuse a store that cannot be written to before time is spent on measuring."""
         self._started = self._clock.now()
-        self._revision = read_revision(self._config.rootpath)
         self._environment = read_environment()
         try:
-            self._url = (
-                self._config.getoption("perfgate_store")
-                or load_config(self._config.invocation_params.dir).store
-            )
+            self._project = load_config(self._config.invocation_params.dir)
+            self._url = self._config.getoption("perfgate_store") or self._project.store
             if not self._config.getoption("collectonly"):
                 connect(self._url).close()
+                if file := store_file(self._url):
+                    note_written(file, store=True)
+            self._revision = read_revision(self._config.rootpath)
         except UserError as error:
             raise pytest.UsageError(f"--perfgate: {error.message} (hint: {error.hint})") from None
 
@@ -92,6 +93,7 @@ class Recorder:
         benchmarks = list(self._benchmarks())
         if not benchmarks:
             return "no benchmark was measured, so no run was kept"
+        _refuse_strays(self._project)
         document = Node({"benchmarks": benchmarks}, SOURCE, "", _HINT)
         results, warnings = read_results(document)
         finished = self._clock.now()
@@ -121,6 +123,22 @@ class Recorder:
                 yield _as_json(measured.as_dict(include_data=True))
         for name, message in self._failures.items():
             yield _as_json({"fullname": name, "params": self._parameters[name], FAILURE: message})
+
+
+def _refuse_strays(project: Config) -> None:
+    """Keep nothing that was measured on another copy of the code than the tree's.
+
+    An installed copy of the same text is as good. Tests and their helpers often have names that
+    occur several times in a tree, so only what lies outside of it, or is installed in it, counts.
+    """
+    for stray in find_strays((*source_folders(project), project.root)):
+        outside = not stray.found.is_relative_to(project.root)
+        if (outside or "site-packages" in stray.found.parts) and is_other_text(stray):
+            raise UserError(
+                f"{stray}, so another copy of the code was measured and no run was kept",
+                'set pythonpath = ["src"] (or where the package lies) under '
+                "[tool.pytest.ini_options], or install this tree",
+            )
 
 
 def _message(report: pytest.TestReport) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from perfgate.errors import UserError
 from perfgate.model import Revision
+from perfgate.written import note, without_own
 
 # Untracked folders that running benchmarks makes; they do not make a tree dirty.
 _BY_PRODUCTS = frozenset({".perfgate", ".benchmarks", ".pytest_cache", "__pycache__"})
@@ -28,9 +29,8 @@ _CHUNK_BYTES = 1 << 20
 def read_revision(directory: Path) -> Revision:
     """The revision of the working tree that holds `directory`.
 
-    `dirty` digests the changed tracked files and the untracked ones that git does not ignore, apart
-    from by-products of benchmarks. The commit is "" outside a repository, without git and before
-    the first commit. Raises `UserError` for a repository that git refuses to read.
+    `dirty` digests what `changed_files` lists. The commit is "" outside a repository, without git
+    and before the first commit. Raises `UserError` for a repository that git refuses to read.
     """
     root = _root(directory)
     if root is None:
@@ -47,6 +47,27 @@ def read_revision(directory: Path) -> Revision:
         subject=subject,
         committed_at=datetime.fromtimestamp(int(seconds), UTC).isoformat(),
     )
+
+
+def changed_files(directory: Path) -> tuple[str, ...]:
+    """What makes the tree that holds `directory` differ from its commit, from the top of the tree.
+
+    Changed tracked files and untracked ones that git does not ignore, apart from by-products of
+    benchmarks and from what perfgate itself wrote.
+    """
+    root = _root(directory)
+    return () if root is None else tuple(_changed(root))
+
+
+def note_written(path: Path, *, store: bool = False) -> None:
+    """Remember that perfgate wrote this file, if it lies in a working tree."""
+    folder = path.absolute().parent
+    if _is_by_product(str(folder)) or not folder.is_dir():
+        return
+    root = _root(folder)
+    if root is not None:
+        inside = (folder.resolve() / path.name).relative_to(root.resolve())
+        note(root, inside.as_posix(), store=store)
 
 
 def resolve(directory: Path, rev: str) -> str:
@@ -127,11 +148,16 @@ def _hint_for(root: Path | None) -> str:
     return "see what there is with `git log`, or fetch it with `git fetch`"
 
 
-def _dirty(root: Path) -> str:
-    """A digest of what differs from HEAD, "" for nothing; it does not depend on diff settings."""
+def _changed(root: Path) -> list[str]:
     changed = _paths(_git(root, "diff", "HEAD", "--name-only", "--no-renames", "-z"))
     untracked = _paths(_git(root, "ls-files", "--others", "--exclude-standard", "-z"))
-    paths = sorted({*changed, *(path for path in untracked if not _is_by_product(path))})
+    new = (path for path in untracked if not _is_by_product(path))
+    return sorted(without_own(root, {*changed, *new}))
+
+
+def _dirty(root: Path) -> str:
+    """A digest of what differs from HEAD, "" for nothing; it does not depend on diff settings."""
+    paths = _changed(root)
     if not paths:
         return ""
     digest = hashlib.sha256()

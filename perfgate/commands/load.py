@@ -11,10 +11,10 @@ from pathlib import Path
 
 from perfgate.commands.workspace import here, opened
 from perfgate.errors import UserError
+from perfgate.figures import plural
 from perfgate.importers import import_paths
 from perfgate.model import Revision, Run
 from perfgate.report import json
-from perfgate.report.figures import plural
 from perfgate.report.view import commit_label
 from perfgate.vcs import read_revision, resolve
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfgate.commands.progress import Watched, watching
 from perfgate.commands.publish import quick_length, read_site, save_site
 from perfgate.commands.workspace import here, opened
-from perfgate.config import Config
+from perfgate.config import Config, source_folders
 from perfgate.environment import read_environment
+from perfgate.figures import plural
 from perfgate.model import CaseStatus, Run
 from perfgate.report import json, text
-from perfgate.report.figures import plural
 from perfgate.report.view import run_label, view_run
 from perfgate.store import Store
 from perfgate.suite import Case, RecordOptions, RunOptions, discover, find_open, record_run, resume
@@ -32,6 +32,7 @@ class Request:
     jobs: int | None = None
     timeout_s: float | None = None
     use_cache: bool = True
+    verify: bool = False
     resume: bool = False
     session: str = ""
     store: str | None = None
@@ -42,7 +43,8 @@ class Request:
 def measure(request: Request) -> int:
     """Run the cases and return 3 if any of them failed, else 0; 130 if Ctrl-C stopped it."""
     config = here()
-    cases = discover(request.suite or config.suite, request.pattern)
+    suite = request.suite or config.suite
+    cases = discover(suite, request.pattern, source_folders(config), config.root)
     with opened(config, request.store, write=True) as store:
         with watching() as watched:
             try:
@@ -60,10 +62,12 @@ def _recorded(
     config: Config, store: Store, cases: tuple[Case, ...], request: Request, watched: Watched
 ) -> Run:
     revision, environment = read_revision(config.root), read_environment()
-    limits = RunOptions(jobs=request.jobs)
+    limits = RunOptions(jobs=request.jobs, verify=request.verify)
     if request.timeout_s is not None:
-        limits = RunOptions(jobs=request.jobs, timeout_s=request.timeout_s)
-    options = RecordOptions(limits, request.session, request.use_cache)
+        limits = replace(limits, timeout_s=request.timeout_s)
+    # A stored number was not measured twice.
+    use_cache = request.use_cache and not request.verify
+    options = RecordOptions(limits, request.session, use_cache)
     if not request.resume:
         return record_run(store, cases, revision, environment, options, watched)
     interrupted = find_open(store, revision, environment)

@@ -7,14 +7,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfgate.baseline import find_baseline
+from perfgate.baseline import find_baseline, find_session
 from perfgate.commands.workspace import REPORT_FOLDER, here, opened, write_file
 from perfgate.config import Config
 from perfgate.errors import UserError
+from perfgate.figures import plural
 from perfgate.gate import compare_runs
 from perfgate.model import Run
 from perfgate.report import json
-from perfgate.report.figures import plural
 from perfgate.report.html import Site, render
 from perfgate.report.view import natural, view_gate
 from perfgate.store import Store
@@ -82,7 +82,8 @@ def read_site(
     base, why = _base_of(config, store, head, base_rev)
     if base is None:
         return site
-    gate = view_gate(compare_runs(base, head, config.policy), why)
+    others = find_session(store, base, head)
+    gate = view_gate(compare_runs(base, head, config.policy, others=others), why)
     title = "Newest run against " + (base_rev or "the run before")
     return dataclasses.replace(site, gate=gate, comparison_title=title)
 

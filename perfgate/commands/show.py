@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from perfgate.commands.workspace import here, opened
 from perfgate.errors import UserError
+from perfgate.figures import plural
 from perfgate.report import json, text
-from perfgate.report.figures import plural
 from perfgate.report.view import view_history
 from perfgate.store import HistoryPoint
 
@@ -30,8 +30,8 @@ def show_history(
 
 
 def find_case(name: str, case_ids: tuple[str, ...]) -> str:
-    """The case with that id, or the only one whose id contains `name`."""
-    found = [case_id for case_id in case_ids if name in case_id]
+    """The case with that id, or the only one whose id contains every word of `name`."""
+    found = [case_id for case_id in case_ids if all(word in case_id for word in name.split())]
     if name in case_ids or len(found) == 1:
         return name if name in case_ids else found[0]
     if found:

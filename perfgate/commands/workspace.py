@@ -10,7 +10,8 @@ from pathlib import Path
 
 from perfgate.config import Config, load_config
 from perfgate.errors import UserError
-from perfgate.store import Store, connect
+from perfgate.store import Store, connect, store_file
+from perfgate.vcs import note_written
 
 REPORT_FOLDER = Path(".perfgate", "report")
 
@@ -25,6 +26,8 @@ def opened(config: Config, url: str | None, *, write: bool = False) -> Iterator[
     """The store at `url`, or the configured one. Only a writing command makes a missing store."""
     place = config.store if url is None else url
     store = connect(place, create=write, read_only=not write)
+    if file := store_file(place):
+        note_written(file, store=True)
     try:
         yield store
     finally:
@@ -42,6 +45,7 @@ def write_file(path: Path, text: str) -> None:
         ) as file:
             file.write(text)
         _move(Path(file.name), path)
+        note_written(path)
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written: {(error.strerror or str(error)).lower()}",

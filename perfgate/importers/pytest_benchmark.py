@@ -1,7 +1,7 @@
 """The JSON of pytest-benchmark, versions 2 to 5, as runs.
 
-Raw round times become values where the file has all of them; else the statistics become a summary.
-Either way they are rounds of one process (`Sample.one_process`).
+Raw round times become values where the file has all of them, thinned out to `MOST_VALUES`; else the
+statistics become a summary. Either way they are rounds of one process (`Sample.one_process`).
 A case id is the test's full name with its parameters, where they are plain values that tell the
 tests of the file apart, and otherwise the name as pytest prints it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from perfgate.caseid import ParameterValue, format_case_id
@@ -40,6 +40,9 @@ _UNREADABLE = "UNSERIALIZABLE["
 # Longer parameters are data rather than names.
 _LONGEST_PARAMETER = 80
 _RUN_ID_DIGITS = 16
+# Of a quick function the tool keeps a hundred thousand rounds and more, which say no more about it:
+# they share the luck of one process. An odd number, so that the median is among them.
+MOST_VALUES = 999
 
 
 def parse_pytest_benchmark(content: bytes, file: str) -> tuple[Run, ...]:
@@ -134,6 +137,8 @@ def _tags(benchmark: Node) -> tuple[str, ...]:
 
 def _sample(stats: Node) -> tuple[Sample, tuple[str, ...]]:
     values = _all_values(stats)
+    if len(values) > MOST_VALUES:
+        return Sample(TIME, _thinned(values), one_process=True, taken=len(values)), ()
     if values:
         return Sample(TIME, values, one_process=True), ()
     mean, rounds = stats.get("mean").number(), stats.get("rounds").count()
@@ -142,6 +147,12 @@ def _sample(stats: Node) -> tuple[Sample, tuple[str, ...]]:
     if stats.get("data").value:
         doubts = ("not every raw value is in the file, so its statistics are used", *doubts)
     return Sample(TIME, summary=summary, one_process=True), doubts
+
+
+def _thinned(values: Sequence[float]) -> tuple[float, ...]:
+    """`MOST_VALUES` order statistics at even steps, from the smallest to the largest value."""
+    ordered, step = sorted(values), (len(values) - 1) / (MOST_VALUES - 1)
+    return tuple(ordered[round(step * position)] for position in range(MOST_VALUES))
 
 
 def _all_values(stats: Node) -> tuple[float, ...]:

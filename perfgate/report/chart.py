@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from perfgate.report.figures import format_number, scale_for
+from perfgate.figures import format_number, scale_for
 
-WIDTH, HEIGHT = 760, 220
-LEFT, RIGHT, TOP, BOTTOM = 74, 40, 14, 46
+WIDTH, HEIGHT = 760, 240
+LEFT, RIGHT, TOP, BOTTOM = 92, 60, 30, 50
 SPARK_WIDTH, SPARK_HEIGHT = 110, 22
 GROUPS = 5
-X_TICKS = 7
+X_TICKS = 6
 
 # A flat exact series fills the middle; without a floor its last digit would fill the picture.
 _SMALLEST_SPAN = 0.02
@@ -27,7 +27,8 @@ _SMALLEST_SPAN = 0.02
 @dataclass(frozen=True, slots=True)
 class Dot:
     """One run: its value with the range most values lie in, its labels, and its environment's
-    place in the legend, counted from 0. Only dots of one environment are joined by a line."""
+    place in the legend, counted from 0. Only dots of one environment are joined by a line. A dot
+    that is `hollow` is drawn so: of a tree with uncommitted changes."""
 
     value: float
     low: float
@@ -35,6 +36,7 @@ class Dot:
     commit: str
     date: str
     group: int = 0
+    hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,15 @@ def _rounded(value: float, step: float) -> float:
 
 def value_range(dots: Sequence[Dot], reference: float | None = None) -> tuple[float, float]:
     """What the y axis spans: all values, the reference if it is near, a margin, and no less than
-    2 % of the value, so that noise of a flat series does not look like news."""
+    2 % of the value, so that noise of a flat series does not look like news. Nothing but zeros
+    lies at the bottom of 0 to 1: there is no reason to show negative values."""
     low, high = min(dot.low for dot in dots), max(dot.high for dot in dots)
     if reference is not None and low / 2 <= reference <= high * 2:
         low, high = min(low, reference), max(high, reference)
     middle = (low + high) / 2
     span = max(high - low, abs(middle) * _SMALLEST_SPAN, 1e-300) * 1.16
     bottom, top = middle - span / 2, middle + span / 2
-    return (bottom, top) if middle else (-1.0, 1.0) if high == low else (bottom, top)
+    return (0.0, 1.0) if low == high == 0 else (bottom, top)
 
 
 def trend_chart(title: str, dots: Sequence[Dot], unit: str, reference: float | None = None) -> str:
@@ -93,6 +96,7 @@ def trend_chart(title: str, dots: Sequence[Dot], unit: str, reference: float | N
         _reference_line(frame, reference),
         _ranges(frame, dots),
         *(_group_lines(frame, dots, group) for group in sorted({dot.group for dot in dots})),
+        _hollows(frame, dots),
     )
     head = f'<svg class="trend" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" tabindex="0"'
     return f'{head} aria-label="{escape(title)}">{"".join(parts)}</svg>'
@@ -103,10 +107,11 @@ def _value_axis(frame: _Frame, unit: str) -> str:
     ticks = nice_ticks(frame.low / size, frame.high / size)
     lines = "".join(f"M{LEFT} {frame.y(t * size):.1f}H{WIDTH - RIGHT}" for t in ticks)
     texts = "".join(
-        f'<text class="y" x="{LEFT - 8}" y="{frame.y(t * size) + 4:.1f}">{_tick(t, ticks)}</text>'
+        f'<text class="y" x="{LEFT - 8}" y="{frame.y(t * size):.1f}" dy=".35em">'
+        f"{_tick(t, ticks)}</text>"
         for t in ticks
     )
-    name = f'<text class="unit" x="4" y="{TOP + 2}">{escape(symbol)}</text>' if symbol else ""
+    name = f'<text class="unit" x="{LEFT - 8}" y="16">{escape(symbol)}</text>' if symbol else ""
     return f'<path class="grid" d="{lines}"/>{texts}{name}'
 
 
@@ -126,12 +131,20 @@ def _run_axis(frame: _Frame, dots: Sequence[Dot]) -> str:
     # Counted from the newest run, which is the one a reader looks for.
     shown = range(len(dots) - 1, -1, -step)
     texts = "".join(
-        f'<text class="x" x="{frame.x(i):.1f}" y="{base + 18}">{escape(dots[i].commit)}'
-        f'<tspan x="{frame.x(i):.1f}" dy="14">{escape(dots[i].date)}</tspan></text>'
-        for i in shown
+        f'<text class="x{_x_class(place, len(shown))}" x="{frame.x(i):.1f}" y="{base}" dy="1.6em">'
+        f"{escape(dots[i].commit)}"
+        f'<tspan x="{frame.x(i):.1f}" dy="1.25em">{escape(dots[i].date)}</tspan></text>'
+        for place, i in enumerate(shown)
     )
     ticks = "".join(f"M{frame.x(i):.1f} {base}v4" for i in shown)
     return f'<path class="axis" d="M{LEFT} {base}H{WIDTH - RIGHT}{ticks}"/>{texts}'
+
+
+def _x_class(place: int, count: int) -> str:
+    """For small screens: the outer labels grow inwards, and of the others at most one has room."""
+    if count == 1 or (count % 2 and place == count // 2):
+        return ""
+    return {0: " newest", count - 1: " oldest"}.get(place, " minor")
 
 
 def _reference_line(frame: _Frame, reference: float | None) -> str:
@@ -161,8 +174,20 @@ def _group_lines(frame: _Frame, dots: Sequence[Dot], group: int) -> str:
     style = f"g{group % GROUPS}"
     line = "M" + "L".join(places)
     marks = "".join(f"M{place}h0" for place in places)
-    size = "dots" if len(dots) <= 80 else "dots small"
+    size = "dots" + _size(dots)
     return f'<path class="line {style}" d="{line}"/><path class="{size} {style}" d="{marks}"/>'
+
+
+def _size(dots: Sequence[Dot]) -> str:
+    return "" if len(dots) <= 80 else " small"
+
+
+def _hollows(frame: _Frame, dots: Sequence[Dot]) -> str:
+    """The insides of the hollow dots, on top of all lines."""
+    marks = "".join(
+        f"M{frame.x(i):.1f} {frame.y(dot.value):.1f}h0" for i, dot in enumerate(dots) if dot.hollow
+    )
+    return f'<path class="hollow{_size(dots)}" d="{marks}"/>' if marks else ""
 
 
 def spark_chart(values: Sequence[float]) -> str:

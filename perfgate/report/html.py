@@ -11,31 +11,37 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from jinja2 import Environment as Templates
 from jinja2 import FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from perfgate.figures import format_value, plural
 from perfgate.model import Direction, Environment, Metric, MetricKind, Run, Word
 from perfgate.report.chart import Dot, spark_chart, trend_chart
-from perfgate.report.figures import format_value, plural
+from perfgate.report.grouping import grouped
 from perfgate.report.text import change_before
 from perfgate.report.view import (
     GateView,
     Series,
+    VerdictRow,
     commit_label,
     environment_label,
     environments,
     minute,
+    point_dates,
     run_label,
     view_history,
 )
 from perfgate.store import HistoryPoint
 
 RUNS_LISTED = 100
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,24 @@ class CasePanel:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry(Generic[Item]):
+    """A case under its benchmark's heading, and where its section is, if it has one."""
+
+    label: str
+    anchor: str
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Generic[Item]):
+    """The cases of one benchmark, with what they share. Alone, cases of none have no heading."""
+
+    heading: str
+    shared: str
+    entries: tuple[Entry[Item], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunPanel:
     """One row of the list of runs."""
 
@@ -118,6 +142,9 @@ def render(site: Site) -> str:
     return _template().render(
         site=site,
         cases=cases,
+        blocks=_blocks(cases, lambda case: case.case_id, site),
+        **_verdict_blocks(site),
+        has_dirty=any(run.revision.dirty for run in site.runs),
         metrics=_metric_names(cases),
         runs=tuple(map(_run_panel, site.runs[:RUNS_LISTED])),
         runs_left_out=max(0, len(site.runs) - RUNS_LISTED) + site.older_runs,
@@ -147,6 +174,41 @@ def _template() -> Template:
     return templates.get_template("index.html.j2")
 
 
+def _verdict_blocks(site: Site) -> dict[str, tuple[Block[VerdictRow], ...]]:
+    """The three tables of the comparison."""
+    gate = site.gate
+    tables = {
+        "attention": gate.attention if gate else (),
+        "notable": gate.notable if gate else (),
+        "quiet": gate.quiet if gate else (),
+    }
+    return {name: _blocks(rows, lambda row: row.case_id, site) for name, rows in tables.items()}
+
+
+def _blocks(
+    items: Iterable[Item], case_id_of: Callable[[Item], str], site: Site
+) -> tuple[Block[Item], ...]:
+    blocks = []
+    groups = grouped(items, case_id_of)
+    for group in groups:
+        shared = " ".join(group.shared)
+        entries = []
+        for member in group.members:
+            case_id = case_id_of(member.item)
+            anchor = _anchor(case_id) if case_id in site.histories else ""
+            label = group.label(member) or shared or group.benchmark
+            entries.append(Entry(label, anchor, member.item))
+        # What a case shares with no other is its label.
+        told = shared if len(entries) > 1 else ""
+        heading = group.benchmark or ("other cases" if len(groups) > 1 else "")
+        blocks.append(Block(heading, told, tuple(entries)))
+    return tuple(blocks)
+
+
+def _anchor(case_id: str) -> str:
+    return f"case-{hashlib.sha256(case_id.encode()).hexdigest()[:12]}"
+
+
 def _words(gate: GateView | None) -> dict[str, Word]:
     if gate is None:
         return {}
@@ -164,7 +226,7 @@ def _case_panel(case_id: str, history: Sequence[HistoryPoint], index: _Index) ->
     word = index.words.get(case_id)
     return CasePanel(
         case_id=case_id,
-        anchor=f"case-{hashlib.sha256(case_id.encode()).hexdigest()[:12]}",
+        anchor=_anchor(case_id),
         status=newest.status.value,
         last_run="" if run.run_id in index.newest else commit_label(run),
         word=word.value if word else "",
@@ -178,17 +240,24 @@ def _trend_panel(case_id: str, series: Series, index: _Index) -> TrendPanel:
     metric, points = series.metric, series.points
     texts = [format_value(point.value, metric.unit) for point in points]
     title = f"{metric.name} of {case_id}: {plural(len(points), 'run')}, newest {texts[-1]}"
-    chart = trend_chart(title, _dots(series, index), metric.unit, metric.reference)
+    is_zero = all(point.low == point.high == 0 for point in points)
+    dots = [] if is_zero else _dots(series, index)
+    chart = trend_chart(title, dots, metric.unit, metric.reference)
+    zeros = f"; {texts[-1]} in {_all_runs(len(points))}" if is_zero else ""
     return TrendPanel(
         metric=metric.name,
         latest=texts[-1],
         change=change_before(points, len(points) - 1),
-        note=_note(metric),
+        note=_note(metric) + zeros,
         chart=Markup(chart),
         spark=Markup(spark_chart([point.value for point in points])),
         run_places=" ".join(str(index.places.get(point.run.run_id, -1)) for point in points),
         texts="|".join(texts),
     )
+
+
+def _all_runs(count: int) -> str:
+    return "its one run" if count == 1 else f"all {plural(count, 'run')}"
 
 
 def _note(metric: Metric) -> str:
@@ -206,16 +275,22 @@ def _dots(series: Series, index: _Index) -> list[Dot]:
     """An exact metric has one line, since the environment cannot change it; a sampled one has a
     line per environment."""
     exact = series.metric.kind is MetricKind.EXACT
+    runs = [point.run for point in series.points]
+    dates = point_dates(runs)
+    days = {(commit_label(run), date[:10]) for run, date in zip(runs, dates, strict=True)}
+    # The day alone is enough where it tells all runs apart.
+    length = 10 if len(days) == len(runs) else None
     return [
         Dot(
             value=point.value,
             low=point.low,
             high=point.high,
-            commit=point.run.revision.commit[:7] or "-",
-            date=(point.run.revision.committed_at or point.run.started_at)[:10],
+            commit=commit_label(point.run, 7),
+            date=date[:length],
             group=0 if exact else index.groups.get(environment_label(point.run.environment), 0),
+            hollow=bool(point.run.revision.dirty),
         )
-        for point in series.points
+        for point, date in zip(series.points, dates, strict=True)
     ]
 
 
@@ -234,7 +309,8 @@ def _run_panel(run: Run) -> RunPanel:
 
 def _hover_lines(run: Run) -> list[str]:
     date = minute(run.revision.committed_at or run.started_at)
-    lines = (f"{commit_label(run)}  {date}", run.revision.author, run.revision.subject)
+    measured = f"run {run.run_id}, started {minute(run.started_at)}"
+    lines = (f"{commit_label(run)}  {date}", run.revision.author, run.revision.subject, measured)
     return [line for line in lines if line]
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from perfgate.figures import plural
 from perfgate.model import Word
-from perfgate.report.figures import plural
 from perfgate.report.view import GateView, VerdictRow
 
 MAX_CHARACTERS = 60_000

@@ -1,8 +1,9 @@
-"""Views as terminal text: aligned columns, or `rich` tables where the output is a terminal.
+"""Views as terminal text: what each command prints, as paragraphs and tables.
 
-Each `*_blocks` function words one command's output as a list of paragraphs and tables; `plain` and
-`show` print such a list. `plain` never cuts a name and never looks at the terminal, so that its
-output can be compared with golden files and read by `grep`.
+Each `*_blocks` function words one command's output; `plain` and `show` print it. Cases stand under
+a heading a benchmark, which says what they share, so a row has only what differs. `plain` never
+cuts a name and never looks at the terminal, so that its output can be compared with golden files
+and read by `grep`; `show` fits tables to the width of the terminal, and says what it left out.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from perfgate.model import CaseStatus, Run, Word
-from perfgate.report.figures import (
+from perfgate.figures import (
     format_change,
     format_duration,
     format_value,
     plural,
     sparkline,
 )
+from perfgate.model import CaseStatus, Run, Word
+from perfgate.report.grouping import Group, grouped
+from perfgate.report.layout import Laid, Table, lay, one_line
 from perfgate.report.view import (
     GateView,
     Point,
@@ -29,6 +31,7 @@ from perfgate.report.view import (
     VerdictRow,
     commit_label,
     minute,
+    point_dates,
 )
 
 SHOWN_METRICS = 4
@@ -51,38 +54,68 @@ STYLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Columns named in `headers`; those in `right` are aligned right. `styled` has word styles."""
-
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: frozenset[int] = frozenset()
-    styled: int | None = None
-
+_ROLES = {"title": "bold", "header": "dim"}
 
 Block = str | Table
 
 
 def run_blocks(view: RunView) -> list[Block]:
-    """`perfgate run`: one row per case, the metrics most cases have, then failures in full."""
-    counted = Counter(name for row in view.rows for name, _ in row.values)
-    shown = [name for name in view.metrics if name in dict(counted.most_common(SHOWN_METRICS))]
-    rows = tuple(_run_row(row, shown) for row in view.rows)
-    right = frozenset(range(2, 3 + len(shown)))
-    blocks: list[Block] = []
-    if rows:
-        blocks.append(Table(("case", "status", *shown, "took"), rows, right, styled=1))
+    """`perfgate run`: a table a benchmark, with the metrics most cases have, then failures."""
+    groups = grouped(view.rows, lambda row: row.case_id)
+    shown = [_shown_metrics(group) for group in groups]
+    blocks: list[Block] = [_run_table(*item) for item in zip(groups, shown, strict=True)]
     blocks += [_failure(row) for row in view.rows if row.message]
-    hidden = len(view.metrics) - len(shown)
+    hidden = len(set(view.metrics).difference(*shown))
     more = f" ({plural(hidden, 'more metric')} in the report)" if hidden else ""
     return [*blocks, view.headline + more, *_warnings(view.warnings)]
 
 
-def _run_row(row: RunRow, shown: Sequence[str]) -> tuple[str, ...]:
-    values = dict(row.values)
-    took = "cached" if row.cached else format_duration(row.duration_s)
-    return (row.case_id, row.status.value, *(values.get(name, "-") for name in shown), took)
+def _shown_metrics(group: Group[RunRow]) -> tuple[str, ...]:
+    """The metrics most cases of the group have, in the order of their declaration."""
+    counted = Counter(name for member in group.members for name, _ in member.item.values)
+    common = {name for name, _ in counted.most_common(SHOWN_METRICS)}
+    return tuple(name for name in counted if name in common)
+
+
+def _run_table(group: Group[RunRow], metrics: Sequence[str]) -> Table:
+    """One row a case. The status has a column only where it is news."""
+    is_ok = all(member.item.status is CaseStatus.OK for member in group.members)
+    keys, before = len(group.names), len(group.names) + (not is_ok)
+    rows = []
+    for member in group.members:
+        row, values = member.item, dict(member.item.values)
+        status = () if is_ok else (row.status.value,)
+        took = "cached" if row.cached else format_duration(row.duration_s)
+        rows.append((*member.values, *status, *(values.get(m, "-") for m in metrics), took))
+    return Table(
+        headers=(*group.names, *(() if is_ok else ("status",)), *metrics, "took"),
+        rows=tuple(rows),
+        right=_numeric(group) | frozenset(range(before, before + len(metrics) + 1)),
+        styled=None if is_ok else keys,
+        title=_title(group),
+        keys=keys,
+        spare=_spare_metrics(rows, range(before, before + len(metrics))),
+    )
+
+
+def _spare_metrics(rows: Sequence[tuple[str, ...]], columns: range) -> tuple[int, ...]:
+    """All but the first metric, the last first, but before them those that never differ."""
+    differs = {i: len({row[i] for row in rows}) > 1 for i in columns}
+    return tuple(sorted(columns[1:], key=lambda i: (differs[i], -i)))
+
+
+def _title(group: Group[RunRow] | Group[VerdictRow]) -> str:
+    return "  ".join(filter(None, (group.benchmark, " ".join(group.shared))))
+
+
+def _numeric(group: Group[RunRow] | Group[VerdictRow]) -> frozenset[int]:
+    """Which parameters are numbers in every case that has them."""
+    columns = zip(*(member.values for member in group.members), strict=True)
+    return frozenset(i for i, column in enumerate(columns) if all(map(_is_number, column)))
+
+
+def _is_number(text: str) -> bool:
+    return text == "" or text.lstrip("-").replace(".", "", 1).isdigit()
 
 
 def _failure(row: RunRow) -> str:
@@ -96,13 +129,29 @@ def gate_blocks(view: GateView) -> list[Block]:
     """`perfgate gate` and `compare`: attention, then other changes; unchanged cases are counted."""
     sides = (("base", view.base), ("", view.why_base), ("head", view.head))
     blocks: list[Block] = ["\n".join(f"{side:4}  {said}" for side, said in sides if said)]
-    rows = [row for verdict in (*view.attention, *view.notable) for row in _verdict_rows(verdict)]
-    if rows:
-        headers = ("case", "verdict", "metric", "base", "head", "change", "interval")
-        blocks.append(Table(headers, tuple(rows), frozenset({3, 4, 5}), styled=1))
-    if reasons := _reasons((*view.attention, *view.notable)):
+    shown = (*view.attention, *view.notable)
+    blocks += map(_gate_table, grouped(shown, lambda row: row.case_id))
+    if reasons := _reasons(shown):
         blocks.append("\n".join(reasons))
     return [*blocks, *_warnings(view.warnings), view.headline]
+
+
+def _gate_table(group: Group[VerdictRow]) -> Table:
+    """One row a metric. Columns that would be empty all the way down are not there."""
+    keys = len(group.names)
+    headers = (*group.names, "verdict", "metric", "base", "head", "change", "interval")
+    rows = [row for member in group.members for row in _verdict_rows(member.item, member.values)]
+    used = [i for i in range(len(headers)) if i <= keys or any(row[i] for row in rows)]
+    right = _numeric(group) | {keys + 2, keys + 3, keys + 4}
+    return Table(
+        headers=tuple(headers[i] for i in used),
+        rows=tuple(tuple(row[i] for i in used) for row in rows),
+        right=frozenset(place for place, i in enumerate(used) if i in right),
+        styled=keys,
+        title=_title(group),
+        keys=keys,
+        spare=tuple(place for place, i in enumerate(used) if headers[i] == "interval"),
+    )
 
 
 def _reasons(rows: Iterable[VerdictRow]) -> list[str]:
@@ -117,15 +166,15 @@ def _reasons(rows: Iterable[VerdictRow]) -> list[str]:
     ]
 
 
-def _verdict_rows(verdict: VerdictRow) -> list[tuple[str, ...]]:
+def _verdict_rows(verdict: VerdictRow, keys: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """A row a metric, of which the first has what the case is called and its word."""
     if not verdict.lines:
-        return [(verdict.case_id, verdict.word.value, "", "", "", "", "")]
+        return [(*keys, verdict.word.value, "", "", "", "", "")]
     rows: list[tuple[str, ...]] = []
-    for index, line in enumerate(verdict.lines):
-        word = verdict.word.value if index == 0 else ""
+    for line in verdict.lines:
+        lead = ("",) * (len(keys) + 1) if rows else (*keys, verdict.word.value)
         metric = line.metric if line.gates else f"{line.metric} (no gate)"
-        case_id = verdict.case_id if index == 0 else ""
-        rows.append((case_id, word, metric, line.base, line.head, line.change, line.interval))
+        rows.append((*lead, metric, line.base, line.head, line.change, line.interval))
     return rows
 
 
@@ -141,18 +190,19 @@ def history_blocks(case_id: str, series: Iterable[Series], limit: int) -> list[B
         span = f"{format_value(min(values), unit)} … {format_value(max(values), unit)}"
         blocks.append(f"{title}\n{sparkline(values)}  {span}, {plural(len(values), 'run')}")
         first = max(0, len(values) - limit)
-        rows = tuple(_history_row(one, index) for index in range(first, len(values)))
+        dates = point_dates([point.run for point in one.points])
+        rows = tuple(_history_row(one, i, dates[i]) for i in range(first, len(values)))
         headers = ("commit", "date", "value", "change", "author", "subject")
-        blocks.append(Table(headers, rows, frozenset({2, 3})))
+        blocks.append(Table(headers, rows, frozenset({2, 3}), spare=(4,), cut=5))
     return blocks
 
 
-def _history_row(series: Series, index: int) -> tuple[str, ...]:
+def _history_row(series: Series, index: int, date: str) -> tuple[str, ...]:
     point = series.points[index]
     revision = point.run.revision
     return (
         commit_label(point.run),
-        minute(revision.committed_at or point.run.started_at),
+        date,
         format_value(point.value, series.metric.unit),
         change_before(series.points, index),
         revision.author,
@@ -183,7 +233,8 @@ def runs_blocks(runs: Sequence[Run]) -> list[Block]:
         )
         for run in runs
     )
-    return [Table(("run", "commit", "branch", "started", "state", "source", "session"), rows)]
+    headers = ("run", "commit", "branch", "started", "state", "source", "session")
+    return [Table(headers, rows, spare=(5, 6, 2, 4))]
 
 
 def _warnings(warnings: Iterable[str]) -> list[Block]:
@@ -193,65 +244,45 @@ def _warnings(warnings: Iterable[str]) -> list[Block]:
 
 def plain(blocks: Iterable[Block]) -> str:
     """The blocks separated by empty lines, ending with a newline."""
-    texts = [_safe(block) if isinstance(block, str) else _aligned(block) for block in blocks]
+    texts = [_safe(block) if isinstance(block, str) else _text(lay(block)) for block in blocks]
     return "\n\n".join(texts) + "\n"
 
 
-def _aligned(table: Table) -> str:
-    grid = [tuple(map(one_line, row)) for row in (table.headers, *table.rows)]
-    widths = [max(len(row[column]) for row in grid) for column in range(len(table.headers))]
-    return "\n".join(_padded(row, widths, table.right) for row in grid)
-
-
-def _padded(row: tuple[str, ...], widths: Sequence[int], right: frozenset[int]) -> str:
-    cells = (
-        text.rjust(width) if column in right else text.ljust(width)
-        for column, (text, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join(cells).rstrip()
+def _text(laid: Laid) -> str:
+    return "\n".join("".join(cell.text for cell in line) for line in laid.lines)
 
 
 def _safe(paragraph: str) -> str:
     return "\n".join(map(one_line, paragraph.splitlines()))
 
 
-def one_line(text: str) -> str:
-    """Text for one cell: control characters, which could move the cursor, become spaces."""
-    return "".join(" " if ord(char) < 32 or 127 <= ord(char) < 160 else char for char in text)
-
-
 def show(blocks: Sequence[Block]) -> None:
-    """Print to stdout: coloured tables on a terminal, `plain` text anywhere else."""
+    """Print to stdout: in colour and as wide as a terminal is, `plain` text anywhere else."""
     if not sys.stdout.isatty():
         sys.stdout.write(plain(blocks))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console()
-    for block in blocks:
+    console = Console(highlight=False)
+    left_out: dict[str, None] = {}
+    for number, block in enumerate(blocks):
+        console.print("\n" if number else "", end="")
         if isinstance(block, str):
             console.print(Text(_safe(block)))
-        else:
-            console.print(_rich_table(block))
+            continue
+        laid = lay(block, console.width)
+        left_out |= dict.fromkeys(laid.left_out)
+        for line in laid.lines:
+            pieces = [(cell.text, _style(cell.text, cell.role)) for cell in line]
+            console.print(Text.assemble(*pieces), soft_wrap=True)
+    if left_out:
+        told = f"no room for {', '.join(left_out)}: a wider terminal or `| less -S` shows them"
+        console.print(Text(f"\n{told}", "dim"))
 
 
-def _rich_table(table: Table) -> object:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    shown = RichTable(box=box.SIMPLE_HEAD)
-    for column, header in enumerate(table.headers):
-        side = "right" if column in table.right else "left"
-        shown.add_column(header, justify=side, overflow="fold")  # type: ignore[arg-type]
-    for row in table.rows:
-        shown.add_row(*(Text(one_line(text), _style(table, i, text)) for i, text in enumerate(row)))
-    return shown
-
-
-def _style(table: Table, column: int, text: str) -> str:
-    return STYLES.get(text, "") if column == table.styled else ""
+def _style(text: str, role: str) -> str:
+    return STYLES.get(text.strip(), "") if role == "word" else _ROLES.get(role, "")
 
 
 __all__ = [

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfgate.effect import centre
+from perfgate.figures import format_change, format_interval, format_sides, format_value, plural
 from perfgate.model import (
     CaseResult,
     CaseStatus,
@@ -28,7 +29,6 @@ from perfgate.model import (
     Verdict,
     Word,
 )
-from perfgate.report.figures import format_change, format_interval, format_value, plural
 from perfgate.store import HistoryPoint
 
 WORD_ORDER = (
@@ -146,16 +146,25 @@ def run_label(run: Run | None) -> str:
     return f"{commit_label(run)}{branch}, {minute(run.started_at)}, run {run.run_id}"
 
 
-def commit_label(run: Run) -> str:
+def commit_label(run: Run, length: int = 10) -> str:
     """The short commit, marked where the tree had uncommitted changes."""
     if not run.revision.commit:
         return "no commit"
-    return run.revision.commit[:10] + ("+dirty" if run.revision.dirty else "")
+    return run.revision.commit[:length] + ("+dirty" if run.revision.dirty else "")
 
 
 def minute(iso_time: str) -> str:
     """`2026-12-01T03:17:26Z` → `2026-12-01 03:17`."""
     return iso_time[:16].replace("T", " ")
+
+
+def point_dates(runs: Sequence[Run]) -> tuple[str, ...]:
+    """When each was committed, or, where that would not tell them apart, when each was started:
+    several runs are of one commit, or one is of changes that are not committed."""
+    labels = set(map(commit_label, runs))
+    if len(labels) < len(runs) or any(run.revision.dirty for run in runs):
+        return tuple(minute(run.started_at) for run in runs)
+    return tuple(minute(run.revision.committed_at or run.started_at) for run in runs)
 
 
 def environment_label(environment: Environment) -> str:
@@ -190,10 +199,6 @@ def view_run(run: Run) -> RunView:
         rows=tuple(rows),
         warnings=run.warnings,
     )
-
-
-def _run_order(row: RunRow) -> tuple[bool, list[str]]:
-    return row.status is CaseStatus.OK, natural(row.case_id)
 
 
 def _run_row(result: CaseResult) -> RunRow:
@@ -271,11 +276,11 @@ def _evidence(comparison: Comparison) -> tuple[bool, int, float]:
 
 
 def _line(comparison: Comparison) -> Line:
-    unit = comparison.metric.unit
+    base, head = format_sides(comparison.base, comparison.head, comparison.metric.unit)
     return Line(
         metric=comparison.metric.name,
-        base=format_value(comparison.base, unit),
-        head=format_value(comparison.head, unit),
+        base=base,
+        head=head,
         change=format_change(comparison.ratio),
         interval=format_interval(comparison.low, comparison.high),
         decision=comparison.decision.value,

@@ -8,10 +8,12 @@ takes longer than `--help` may.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from perfgate.store.memory import MemoryStore
 from perfgate.store.protocol import HistoryPoint, Store
 
-__all__ = ["HistoryPoint", "MemoryStore", "Store", "connect"]
+__all__ = ["HistoryPoint", "MemoryStore", "Store", "connect", "store_file"]
 
 
 def connect(url: str, *, create: bool = True, read_only: bool = False) -> Store:
@@ -25,3 +27,10 @@ def connect(url: str, *, create: bool = True, read_only: bool = False) -> Store:
     from perfgate.store.sql import SqlStore
 
     return SqlStore(open_engine(url, create=create, read_only=read_only))
+
+
+def store_file(url: str) -> Path | None:
+    """The file of an SQLite store, None for a store on a server."""
+    from perfgate.store import engine
+
+    return engine.store_file(url)

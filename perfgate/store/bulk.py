@@ -44,6 +44,7 @@ _SAMPLE_COLUMNS = (
     cast(SampleRow.values, Text),
     cast(SampleRow.summary, Text),
     SampleRow.one_process,
+    SampleRow.taken,
 )
 
 Samples = dict[int, list[Sample]]
@@ -139,9 +140,9 @@ def _samples(session: Session, chosen: ColumnElement[bool]) -> Samples:
         query = query.where(SampleRow.result_key.in_(select(ResultRow.key).where(chosen)))
     samples: Samples = defaultdict(list)
     for rows in session.execute(query).partitions(_CHUNK_ROWS):
-        numbers = json.loads(f"[{','.join(values for _, _, values, _, _ in rows)}]")
-        for (key, metric_key, _, summary, shared), values in zip(rows, numbers, strict=True):
-            sample = Sample(metrics[metric_key], tuple(values), _summary(summary), shared)
+        numbers = json.loads(f"[{','.join(values for _, _, values, *_ in rows)}]")
+        for (key, metric_key, _, summary, shared, taken), values in zip(rows, numbers, strict=True):
+            sample = Sample(metrics[metric_key], tuple(values), _summary(summary), shared, taken)
             samples[key].append(sample)
     return samples
 

@@ -49,6 +49,12 @@ def open_engine(url: str, *, create: bool, read_only: bool) -> Engine:
     return engine
 
 
+def store_file(url: str) -> Path | None:
+    """The file of an SQLite store, None for a store on a server."""
+    address = _address(url)
+    return _path(address) if address.get_backend_name() == "sqlite" else None
+
+
 def writer(engine: Engine) -> Engine:
     """The same engine, whose transactions take the write lock at their beginning."""
     return engine.execution_options(**{_WRITES: True})
@@ -145,7 +151,9 @@ def _check_place(path: Path, *, create: bool, read_only: bool) -> None:
     if path.exists() and not path.is_file():
         raise UserError(f"store {path}: is not a regular file", "name another file with --store")
     if not path.exists() and (read_only or not create):
-        raise UserError(f"store {path}: no such file", "make one with `perfgate run`")
+        raise UserError(
+            f"store {path}: no such file", "make one with `perfgate run` or `pytest --perfgate`"
+        )
     if read_only:
         return
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -198,7 +206,10 @@ def _prepare(engine: Engine, *, create: bool, read_only: bool) -> None:
             "upgrade perfgate with `pip install --upgrade perfgate`",
         )
     if not version and (read_only or not create):
-        raise UserError(f"store {label}: holds no runs", "make a store with `perfgate run`")
+        raise UserError(
+            f"store {label}: holds no runs",
+            "make a store with `perfgate run` or `pytest --perfgate`",
+        )
     if read_only:
         raise UserError(
             f"store {label}: has version {version}, older than {REVISIONS[-1]}",

@@ -98,7 +98,9 @@ def without_attachments(result: CaseResult) -> CaseResult:
 
 def reusable(result: CaseResult) -> bool:
     """Whether every number of the result is exact, so that the same inputs give it again."""
-    return bool(result.samples) and all(s.metric.kind is MetricKind.EXACT for s in result.samples)
+    return bool(result.samples) and all(
+        s.metric.kind is MetricKind.EXACT and len(s.values) <= 1 for s in result.samples
+    )
 
 
 def microseconds(time: str) -> int:

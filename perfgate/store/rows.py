@@ -109,6 +109,7 @@ def sample_values(result_key: int, position: int, metric_key: int, sample: Sampl
         "values": [float(value) for value in sample.values],
         "summary": codec.encode(sample.summary),
         "one_process": sample.one_process,
+        "taken": sample.taken,
     }
 
 
@@ -116,7 +117,7 @@ def sample_record(row: SampleRow, metric: Metric) -> Sample:
     """The sample of a row."""
     summary = None if row.summary is None else codec.decode(Summary, row.summary)
     values = codec.decode(tuple[float, ...], row.values, "values")
-    return Sample(metric, values, summary, row.one_process)
+    return Sample(metric, values, summary, row.one_process, row.taken)
 
 
 def metric_record(row: MetricRow) -> Metric:

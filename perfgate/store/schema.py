@@ -10,7 +10,7 @@ from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, LargeBinary,
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 # Every version of the schema, oldest first: the revision ids of `migrations/versions`.
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -97,6 +97,7 @@ class SampleRow(Base):
     values: Mapped[JsonValue] = mapped_column(_Json)
     summary: Mapped[JsonValue] = mapped_column(_Json)
     one_process: Mapped[bool]
+    taken: Mapped[int] = mapped_column(server_default="0")
 
 
 class AttachmentRow(Base):

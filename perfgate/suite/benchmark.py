@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,8 @@ Parameters = Mapping[str, Sequence[ParameterValue]] | Sequence[Mapping[str, Para
 WALL_TIME = Metric("time_s", "s")
 
 _MARK = "__perfgate_benchmark__"
+
+_HOW_TO_DECLARE = 'declare it: metrics=[Metric("steps", "1", kind=MetricKind.EXACT)]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Case:
     """One benchmark with one set of parameters, and where a worker process finds it again.
 
     `file` is the absolute path of the module, `suite` the absolute folder its name is relative to.
+    `folders` are the absolute folders that it imports from before all others.
     """
 
     case_id: str
@@ -86,6 +90,7 @@ class Case:
     parameters: ParameterSet
     suite: Path
     file: Path
+    folders: tuple[Path, ...] = ()
 
 
 def benchmark(
@@ -121,7 +126,7 @@ def benchmark(
             name=name or str(getattr(function, "__name__", "")),
             function=function,
             parameter_sets=tuple(_parameter_sets(params)),
-            metrics=tuple(metrics) or ((WALL_TIME,) if sampled else ()),
+            metrics=_declared(metrics, function) or ((WALL_TIME,) if sampled else ()),
             sampled=sampled,
             tags=tuple(tags),
             timeout_s=timeout_s,
@@ -147,6 +152,23 @@ def cases_of(record: Benchmark, prefix: str, suite: Path, file: Path) -> Iterato
     for parameters in record.parameter_sets:
         case_id = format_case_id(path, dict(parameters))
         yield Case(case_id, record, parameters, suite, file)
+
+
+def _declared(metrics: object, function: object) -> tuple[Metric, ...]:
+    """The metrics, once it is certain that they are some: people give names, or one alone."""
+    name = getattr(function, "__name__", "benchmark")
+    if isinstance(metrics, Metric):
+        raise UserError(f"{name}: metrics is one Metric", "put it in brackets: metrics=[...]")
+    if not isinstance(metrics, Sequence) or isinstance(metrics, str):
+        raise UserError(
+            f"{name}: metrics is {reprlib.repr(metrics)}, needs a list of Metric", _HOW_TO_DECLARE
+        )
+    for metric in metrics:
+        if not isinstance(metric, Metric):
+            raise UserError(
+                f"{name}: metrics has {reprlib.repr(metric)}, needs a Metric", _HOW_TO_DECLARE
+            )
+    return tuple(metrics)
 
 
 def _parameter_sets(params: Parameters | None) -> Iterator[ParameterSet]:

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     wait_to_begin(link)
     order = fresh.order
     try:
-        case = load_cases(order.suite, order.file)[order.case_id]
+        case = load_cases(order)[order.case_id]
     except BaseException as error:
         _send(failed(order.case_id, f"could not load the suite: {describe(error)}"), link)
     else:
@@ -76,19 +76,20 @@ def fresh_arguments(fresh: FreshCase) -> list[str]:
     return [json.dumps(encode(fresh))]
 
 
-def load_cases(suite: str, file: str) -> dict[str, Case]:
-    """The cases of one file by id, after the module's `warm_up()` where it has one."""
-    cases = load_file(Path(suite), Path(file))
-    warm_up = getattr(load_module(Path(suite), Path(file)), "warm_up", None)
+def load_cases(order: Order) -> dict[str, Case]:
+    """The cases of an order's file by id, after the module's `warm_up()` where it has one."""
+    suite, file, folders = Path(order.suite), Path(order.file), tuple(map(Path, order.folders))
+    cases = load_file(suite, file, folders)
+    warm_up = getattr(load_module(suite, file, folders), "warm_up", None)
     if callable(warm_up):
         warm_up()
     return {case.case_id: case for case in cases}
 
 
-def report(case: Case, link: Link) -> None:
+def report(case: Case, link: Link, *, verify: bool = False) -> None:
     """Run the case and send what came of it."""
     pid = os.getpid()
-    result = run_case(case, lambda digest: _is_stored(digest, link))
+    result = run_case(case, lambda digest: _is_stored(digest, link), verify=verify)
     # A benchmark may fork and let its child return from the function: that child reports nothing.
     if result is not None and os.getpid() == pid:
         _send(result, link)

@@ -2,41 +2,48 @@
 
 Every `*.py` file below the folder is imported, except files and folders whose name starts with `_`
 or `.`. The folder is a package of its own name, so that `from benchmarks.shapes import SIZES` works
-in a suite called `benchmarks`, also where an installed package has that name. Its parent is first
-on `sys.path`: what lies beside the suite is measured, and not an installed copy of it. The
-benchmark `matmul` in `benchmarks/kernels.py` is `kernels.matmul`. A file that does not import stops
-everything with its name and line: a suite that silently lost a file would look like a suite whose
-cases are missing.
+in a suite called `benchmarks`, also where an installed package has that name. The sources of the
+project and the parent of the suite are first on `sys.path`: what lies there is measured, and not an
+installed copy of it. The benchmark `matmul` in `benchmarks/kernels.py` is `kernels.matmul`. A file
+that does not import stops everything with its name and line: a suite that silently lost a file
+would look like a suite whose cases are missing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 from perfgate.errors import UserError
-from perfgate.suite.benchmark import Case, benchmark_of, cases_of
+from perfgate.suite.benchmark import Case, benchmark, benchmark_of, cases_of
 
 
-def discover(path: Path, pattern: str | None = None) -> tuple[Case, ...]:
+def discover(
+    path: Path, pattern: str | None = None, sources: Sequence[Path] = (), root: Path | None = None
+) -> tuple[Case, ...]:
     """The cases of a folder, or of one file, whose id contains `pattern` (see `matches`).
 
+    Imports come from `sources`, then from beside the suite, then from `root`, the measured tree.
     Files in alphabetical order, benchmarks in the order of their definition. No case is a
     `UserError`, as is an id that appears twice.
     """
     suite, files = _locate(path)
+    folders = tuple(dict.fromkeys((*sources, suite.parent, *((root,) if root else ()))))
     before = list(sys.path)
     try:
-        cases = [case for file in files for case in load_file(suite, file)]
+        cases = [case for file in files for case in load_file(suite, file, folders)]
     finally:
         # What this process loads later for itself must not come from the tree that is measured.
         sys.path[:] = before
@@ -62,24 +69,24 @@ def matches(case_id: str, pattern: str | None) -> bool:
     return re.search(wild, case_id) is not None
 
 
-def load_file(suite: Path, file: Path) -> tuple[Case, ...]:
+def load_file(suite: Path, file: Path, folders: tuple[Path, ...]) -> tuple[Case, ...]:
     """Import one file of a suite (once a process) and list its cases."""
-    module = load_module(suite, file)
+    module = load_module(suite, file, folders)
     prefix = ".".join(file.relative_to(suite).with_suffix("").parts)
     found = {
         id(value): benchmark_of(value) for value in vars(module).values() if _is_own(value, module)
     }
     return tuple(
-        case
+        replace(case, folders=folders)
         for record in found.values()
         if record
         for case in cases_of(record, prefix, suite, file)
     )
 
 
-def load_module(suite: Path, file: Path) -> ModuleType:
+def load_module(suite: Path, file: Path, folders: Sequence[Path]) -> ModuleType:
     """Import one file of a suite under the suite's name; failure is a `UserError` with the line."""
-    _put_first(suite.parent)
+    _put_first(folders)
     package = _load_package(suite)
     name = ".".join((package.__name__, *file.relative_to(suite).with_suffix("").parts))
     importlib.invalidate_caches()
@@ -87,9 +94,9 @@ def load_module(suite: Path, file: Path) -> ModuleType:
         return importlib.import_module(name)
 
 
-def _put_first(folder: Path) -> None:
-    others = [entry for entry in sys.path if entry != str(folder)]
-    sys.path[:] = [str(folder), *others]
+def _put_first(folders: Sequence[Path]) -> None:
+    first = [str(folder) for folder in folders]
+    sys.path[:] = [*first, *(entry for entry in sys.path if entry not in first)]
 
 
 def _load_package(suite: Path) -> ModuleType:
@@ -151,7 +158,8 @@ def _locate(path: Path) -> tuple[Path, tuple[Path, ...]]:
     if not path.is_dir() or path == path.parent:
         raise UserError(
             f"suite {path}: not a folder of benchmarks, nor a Python file",
-            "name the folder of your benchmarks: perfgate run FOLDER, or set [tool.perfgate] suite",
+            "name the folder of your benchmarks: perfgate run FOLDER, or set [tool.perfgate] suite "
+            "(tests with pytest-benchmark are measured by `pytest --perfgate`)",
         )
     files = sorted(path.rglob("*.py"))
     return path, tuple(file for file in files if not _is_private(file.relative_to(path)))
@@ -188,10 +196,22 @@ def _import_failure(suite: Path, file: Path, error: BaseException) -> UserError:
     if isinstance(error, UserError):
         return UserError(f"{place}: {error.message}", error.hint)
     text = " ".join(str(error).split()) or "no message"
-    return UserError(
-        f"{place}: {type(error).__name__}: {text}",
-        "the file must import on its own; a name that starts with _ keeps a file out of the suite",
-    )
+    return UserError(f"{place}: {type(error).__name__}: {text}", _hint_for(text))
+
+
+def _hint_for(text: str) -> str:
+    """What to do about an error of importing; most often `benchmark` was called wrongly."""
+    if "benchmark() takes 0 positional arguments" in text:
+        return "write `@perfgate.benchmark(...)` with brackets, and name its arguments: metrics=[…]"
+    unknown = re.search(r"benchmark\(\) got an unexpected keyword argument '(\w+)'", text)
+    if unknown is None:
+        return (
+            "the file must import on its own; a name that starts with _ keeps a file out of the "
+            "suite"
+        )
+    known = list(inspect.signature(benchmark).parameters)
+    close = difflib.get_close_matches(unknown[1], known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known arguments: {', '.join(known)}"
 
 
 def _lines_in(file: Path, error: BaseException) -> Iterator[int]:

@@ -8,13 +8,13 @@ a run is about one of each.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from perfgate.errors import UserError
-from perfgate.model import CaseResult, CaseStatus, Environment, Revision, Run
+from perfgate.model import CaseResult, CaseStatus, Environment, MetricKind, Revision, Run
 from perfgate.suite.benchmark import Case
 from perfgate.suite.runner import RunOptions, run_cases
 
@@ -149,8 +149,11 @@ def _complete(
     options: RecordOptions,
     progress: Progress,
 ) -> Run:
+    doubts: list[str] = []
+
     def keep(result: CaseResult) -> None:
         store.add_result(run_id, result)
+        doubts.extend(_doubts(result))
         progress.finished(result)
 
     def stored(case_id: str, digest: str) -> CaseResult | None:
@@ -158,8 +161,18 @@ def _complete(
 
     progress.total(len(cases))
     warnings = run_cases(cases, options.limits, keep, progress.started, stored)
-    store.close_run(run_id, _iso(options.clock.now()), warnings)
+    store.close_run(run_id, _iso(options.clock.now()), (*warnings, *doubts))
     return store.run(run_id)
+
+
+def _doubts(result: CaseResult) -> Iterator[str]:
+    for sample in result.samples:
+        if sample.metric.kind is MetricKind.EXACT and len(sample.values) > 1:
+            first, second, *_ = sample.values
+            yield (
+                f"{result.case_id}: exact metric {sample.metric.name} was {first:.6g} and then "
+                f"{second:.6g}: the benchmark is not deterministic"
+            )
 
 
 def _is_same_tree(one: Revision, other: Revision) -> bool:

@@ -45,7 +45,7 @@ class RunOptions:
 
     `timeout_s` holds for a case whose benchmark has none, `load_timeout_s` for importing the suite
     and its `warm_up()`. No case starts after `budget_s`; what is left is `not-run`. `memory_bytes`
-    limits the private memory of each case.
+    limits the private memory of each case. `verify` calls every exact case twice.
     """
 
     jobs: int | None = None
@@ -53,6 +53,7 @@ class RunOptions:
     load_timeout_s: float = 300.0
     memory_bytes: int | None = None
     budget_s: float | None = None
+    verify: bool = False
 
 
 Lookup = Callable[[str, str], CaseResult | None]
@@ -124,6 +125,7 @@ class _Session:
             load_timeout_s=options.load_timeout_s,
             memory_bytes=options.memory_bytes,
             budget_s=budget_s,
+            verify=options.verify,
         )
 
     def _follow(self, worker: _Worker, interrupts: _Interrupts) -> None:
@@ -197,7 +199,14 @@ def _order(case: Case, timeout_s: float) -> Order:
     benchmark = case.benchmark
     limit_s = timeout_s if benchmark.timeout_s is None else benchmark.timeout_s
     processes = count_processes(benchmark.rounds) if benchmark.sampled else 0
-    return Order(case.case_id, str(case.suite), str(case.file), processes, limit_s)
+    return Order(
+        case_id=case.case_id,
+        suite=str(case.suite),
+        file=str(case.file),
+        processes=processes,
+        timeout_s=limit_s,
+        folders=tuple(map(str, case.folders)),
+    )
 
 
 class _Worker:

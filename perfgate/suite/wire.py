@@ -33,6 +33,7 @@ class Order:
     file: str
     processes: int
     timeout_s: float
+    folders: tuple[str, ...] = ()
 
     @property
     def sampled(self) -> bool:
@@ -49,6 +50,7 @@ class Job:
     load_timeout_s: float = 300.0
     memory_bytes: int | None = None
     budget_s: float | None = None
+    verify: bool = False
 
 
 class EventKind(StrEnum):

@@ -24,7 +24,7 @@ from perfgate.codec import decode, encode
 from perfgate.errors import UserError
 from perfgate.model import CaseResult, CaseStatus
 from perfgate.suite.benchmark import Case
-from perfgate.suite.child import BEGIN, RUN, USE_STORED, load_cases, report
+from perfgate.suite.child import BEGIN, RUN, USE_STORED, Link, load_cases, report
 from perfgate.suite.execute import describe, failed, pooled
 from perfgate.suite.launch import Running, fork_case, spawn_case
 from perfgate.suite.process import describe_exit, die_with, kill_group, outlive_parent
@@ -85,10 +85,10 @@ def _first_line(commands: LineReader) -> bytes | None:
 def _load(job: Job) -> Loaded:
     """Import the files of the exact cases, once each."""
     loaded = Loaded()
-    files = dict.fromkeys((order.suite, order.file) for order in job.orders if not order.sampled)
-    for suite, file in files:
+    files = {order.file: order for order in job.orders if not order.sampled}
+    for file, order in files.items():
         try:
-            loaded.cases.update(load_cases(suite, file))
+            loaded.cases.update(load_cases(order))
         except (Exception, SystemExit) as error:
             loaded.failures[file] = f"could not load the suite: {describe(error)}"
     return loaded
@@ -193,9 +193,11 @@ class _Supervisor:
             self._begin(spawn_case(order, self.job.memory_bytes))
             return
         case = self.loaded.cases[order.case_id]
-        self._begin(
-            fork_case(order, self.job.memory_bytes, lambda link: report(case, link), self._leave)
-        )
+
+        def body(link: Link) -> None:
+            report(case, link, verify=self.job.verify)
+
+        self._begin(fork_case(order, self.job.memory_bytes, body, self._leave))
 
     def _start_next(self, before: Running, found: tuple[CaseResult, ...]) -> None:
         """Another process of a sampled case, within the time that is left to the case."""

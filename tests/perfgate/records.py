@@ -48,6 +48,7 @@ samples = st.builds(
     metrics,
     st.lists(numbers, min_size=1, max_size=4).map(tuple),
     one_process=st.booleans(),
+    taken=counts,
 ) | st.builds(Sample, metrics, summary=summaries)
 
 attributes = st.tuples(words, words | st.integers(-(2**53), 2**53) | numbers | st.booleans())

@@ -166,9 +166,29 @@ def test_the_candidate_is_the_working_tree_as_it_is(history: History) -> None:
     assert history.candidate(None) == "clean"
 
     history.repository.write("new.py", "")
-    with pytest.raises(UserError, match="with these uncommitted changes: not measured") as caught:
+    with pytest.raises(UserError, match=r"uncommitted changes: not measured: new\.py") as caught:
         history.candidate(None)
-    assert caught.value.hint == "run `perfgate run` first"
+    assert caught.value.hint == (
+        "run `perfgate run` first, or judge the commit without these changes: --head HEAD"
+    )
+
+
+def test_of_many_changes_the_first_few_are_named(history: History) -> None:
+    for name in "edcba":
+        history.repository.write(f"{name}.py", "")
+
+    with pytest.raises(UserError, match=r"a\.py, b\.py, c\.py and 2 more files") as caught:
+        history.candidate(None)
+    assert "--head" not in caught.value.hint  # the commit was not measured either
+    assert "`perfgate run` or `pytest --perfgate`" in caught.value.hint
+
+
+def test_a_project_that_measures_with_pytest_is_told_so(history: History) -> None:
+    history.measure("at-a", "a", source="pytest-benchmark")
+
+    with pytest.raises(UserError) as caught:
+        history.candidate("main")
+    assert caught.value.hint == "check it out and run `pytest --perfgate` first"
 
 
 def test_outside_a_repository_the_candidate_is_the_newest_run_from_outside(tmp_path: Path) -> None:

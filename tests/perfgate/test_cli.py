@@ -139,6 +139,8 @@ def test_a_gate_without_a_baseline_never_passes(project, capsys):
     shown = capsys.readouterr().out
     assert "unknown" in shown
     assert "nothing was decided" in shown
+    assert "2 no-baseline" in shown
+    assert "kernels.matmul" not in shown
 
 
 def test_the_gate_as_json_holds_exit_code_and_verdicts(project, capsys):
@@ -170,7 +172,12 @@ def test_history_finds_the_only_case_with_that_part(project, capsys):
 
     shown = capsys.readouterr().out
     assert shown.startswith("kernels.softmax\n")
-    assert shown.count("7.000 us  ") == 2
+    assert shown.count("7.000 µs  ") == 2
+
+
+def test_history_finds_a_case_by_words_of_its_id(project, capsys):
+    assert main(["history", "soft kernels"]) == 0
+    assert capsys.readouterr().out.startswith("kernels.softmax\n")
 
 
 def test_history_as_json_keeps_only_the_metric_asked_for(project, capsys):
@@ -340,7 +347,7 @@ def test_a_terminal_without_the_characters_gets_question_marks(project, monkeypa
     monkeypatch.setattr(sys, "stdout", output)
 
     assert main(["history", "soft"]) == 0
-    assert b"???  7.000 us" in output.buffer.getvalue()
+    assert b"???  7.000 ?s" in output.buffer.getvalue()
 
 
 def test_help_loads_nothing_heavy():

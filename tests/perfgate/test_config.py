@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.config import Config, load_config
+from perfgate.config import Config, load_config, source_folders
 from perfgate.errors import UserError
 from perfgate.policy import Policy, Rule, Waiver
 
@@ -172,3 +172,18 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "perfgate.toml").write_bytes(b"\xff\xfe")
 
     assert "not UTF-8" in refused(tmp_path).message
+
+
+def test_source_folders_are_those_of_path_and_then_src(tmp_path: Path) -> None:
+    for name in ("src", "lib"):
+        (tmp_path / name).mkdir()
+    write(tmp_path, 'path = ["lib"]')
+
+    assert source_folders(load(tmp_path)) == (tmp_path / "lib", tmp_path / "src")
+
+
+@pytest.mark.parametrize("path", ['"lib"', '["/lib"]', '["../lib"]', "[3]"])
+def test_path_takes_folders_below_that_of_the_file(path: str, tmp_path: Path) -> None:
+    write(tmp_path, f"path = {path}")
+
+    assert "path" in refused(tmp_path).message

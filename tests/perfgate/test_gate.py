@@ -45,13 +45,14 @@ from tests.perfgate.sides import (
     told,
 )
 
-POLICY = Policy()
+# Words and statistics are tested on single runs; turns have their own tests (test_session.py).
+POLICY = Policy(sampled_gate="same-environment")
 
 
 def gate(base: CaseResult | None, head: CaseResult | None, policy: Policy = POLICY) -> GateResult:
-    """Two runs of one session with at most one case each."""
-    before = run("b", *([base] if base else []), session="job")
-    return compare_runs(before, run("h", *([head] if head else []), session="job"), policy)
+    """Two runs with at most one case each."""
+    before = run("b", *([base] if base else []))
+    return compare_runs(before, run("h", *([head] if head else [])), policy)
 
 
 def only(result: GateResult) -> Verdict:
@@ -94,7 +95,7 @@ def test_a_small_exact_change_is_shown_though_it_does_not_gate() -> None:
     result = gate(exact("a", 100.0), exact("a", 100.3))
 
     assert comparison(result).decision is Decision.REGRESSED
-    assert "+0.3 % worse: 100 → 100.3 us, within the 0.5 % limit" in only(result).reason
+    assert "+0.30 % worse: 100.0 → 100.3 µs, within the 0.5 % limit" in only(result).reason
 
 
 def test_a_higher_better_metric_regresses_downwards() -> None:
@@ -352,9 +353,7 @@ def test_p_values_are_adjusted_for_all_cases_of_the_gate() -> None:
     alone = gate(calm, slow)
     quiet = [noisy(f"q{i}", i) for i in range(40)]
 
-    many = compare_runs(
-        run("b", calm, *quiet, session="j"), run("h", slow, *quiet, session="j"), POLICY
-    )
+    many = compare_runs(run("b", calm, *quiet), run("h", slow, *quiet), POLICY)
 
     assert word(alone) is Word.REGRESSED
     assert next(v.word for v in many.verdicts if v.case_id == "slow") is Word.INCONCLUSIVE
@@ -373,15 +372,15 @@ def test_times_that_were_all_zero_can_regress() -> None:
     assert word(result) is Word.REGRESSED
 
 
-@pytest.mark.parametrize(("base", "head"), [("", ""), ("j", ""), ("", "j"), ("j", "k")])
-def test_values_not_measured_together_are_not_compared(base: str, head: str) -> None:
+@pytest.mark.parametrize(("base", "head"), [("", ""), ("j", ""), ("", "j"), ("j", "k"), ("j", "j")])
+def test_values_not_measured_in_turns_are_not_compared(base: str, head: str) -> None:
     result = compare_runs(
-        run("b", noisy("a", 1), session=base), run("h", noisy("a", 2, 2.0), session=head), POLICY
+        run("b", noisy("a", 1), session=base), run("h", noisy("a", 2, 2.0), session=head), Policy()
     )
 
     assert word(result) is Word.NOT_COMPARED
     assert not comparison(result).gates
-    assert "one job" in only(result).reason
+    assert "in turns" in only(result).reason
     assert exit_code(result) == 3
     assert "nothing was decided" in result.warnings[0]
 
@@ -389,21 +388,17 @@ def test_values_not_measured_together_are_not_compared(base: str, head: str) -> 
 def test_uncompared_times_do_not_spoil_a_decided_exact_metric() -> None:
     base, head = (joined(exact("a", 1.0), noisy("a", seed)) for seed in (1, 2))
 
-    result = compare_runs(run("b", base), run("h", head), POLICY)
+    result = compare_runs(run("b", base), run("h", head), Policy())
 
     assert word(result) is Word.UNCHANGED
     assert exit_code(result) == 0
 
 
-@pytest.mark.parametrize("mode", ["interleaved", "same-environment"])
-def test_another_machine_is_never_compared_and_is_named(mode: str) -> None:
-    policy = Policy(sampled_gate=mode)  # type: ignore[arg-type]
+def test_another_machine_is_not_compared_and_is_named() -> None:
     other = dataclasses.replace(MACHINE, cpu="slow")
 
     result = compare_runs(
-        run("b", noisy("a", 1), session="j"),
-        run("h", noisy("a", 2), session="j", environment=other),
-        policy,
+        run("b", noisy("a", 1)), run("h", noisy("a", 2), environment=other), POLICY
     )
 
     assert "cpu 'fast' against 'slow'" in only(result).reason
@@ -451,7 +446,7 @@ def test_an_estimate_beyond_the_limit_is_enough_where_each_value_is_a_process() 
 
 
 def test_rounds_of_one_process_from_two_jobs_are_not_compared_by_default() -> None:
-    result = compare_runs(run("b", rounds(1)), run("h", rounds(2, 3.0)), POLICY)
+    result = compare_runs(run("b", rounds(1)), run("h", rounds(2, 3.0)), Policy())
 
     assert word(result) is Word.NOT_COMPARED
     assert exit_code(result) == 3
@@ -498,7 +493,7 @@ def test_identical_code_rarely_fails_the_gate() -> None:
             [sampled(f"c{i}", *random.lognormal(0, 0.3, 8).tolist()) for i in range(10)]
             for _ in "bh"
         ]
-        base, head = (run(n, *s, session="j") for n, s in zip("bh", sides, strict=True))
+        base, head = (run(n, *s) for n, s in zip("bh", sides, strict=True))
         alarms += exit_code(compare_runs(base, head, POLICY)) == 1
 
     assert alarms <= 5
@@ -506,10 +501,8 @@ def test_identical_code_rarely_fails_the_gate() -> None:
 
 @pytest.mark.parametrize(("slow", "told_so"), [(5, True), (1, False)])
 def test_times_that_all_moved_together_are_told(slow: int, told_so: bool) -> None:
-    base = run("b", *(noisy(f"c{i}", i) for i in range(5)), session="j")
-    head = run(
-        "h", *(noisy(f"c{i}", 9 + i, 1.3 if i < slow else 1.0) for i in range(5)), session="j"
-    )
+    base = run("b", *(noisy(f"c{i}", i) for i in range(5)))
+    head = run("h", *(noisy(f"c{i}", 9 + i, 1.3 if i < slow else 1.0) for i in range(5)))
 
     result = compare_runs(base, head, POLICY)
 
@@ -650,8 +643,8 @@ def test_the_order_of_the_cases_does_not_matter(order: list[str]) -> None:
 
 
 def test_a_result_survives_its_json_form() -> None:
-    base: Run = run("b", noisy("a", 1), exact("c", 0.0), sampled("z", 1.0), session="j")
-    head = run("h", noisy("a", 2), exact("c", 1.0), sampled("z", 2.0), session="j")
+    base: Run = run("b", noisy("a", 1), exact("c", 0.0), sampled("z", 1.0))
+    head = run("h", noisy("a", 2), exact("c", 1.0), sampled("z", 2.0))
 
     result = compare_runs(base, head, POLICY)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from perfgate.gate import compare_runs, exit_code
+from perfgate import cli
 from perfgate.importers import import_paths
 from perfgate.model import CaseStatus, Run
-from perfgate.policy import Policy
 from perfgate.store import connect
+from tests.perfgate.repository import Repository
 
 pytest.importorskip("pytest_benchmark")
 pytest_plugins = ("pytester",)
@@ -56,6 +56,10 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def run_suite(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(test_suite=suite)
+    return run_files(pytester, *options)
+
+
+def run_files(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     plugin = () if INSTALLED else ("-p", "perfgate.pytest_plugin")
     return pytester.runpytest_inprocess(*plugin, *QUICK, *options)
 
@@ -103,13 +107,24 @@ def test_failed_benchmarks_are_failed_cases(pytester: pytest.Pytester) -> None:
     assert "never measured" in found["test_asserts_before"][1]
 
 
-def test_two_sessions_of_one_job_can_be_gated(pytester: pytest.Pytester) -> None:
-    options = ("--perfgate", "--perfgate-store=h.db", "--perfgate-session=j")
-    run_suite(pytester, SUITE, *options)
-    run_suite(pytester, SUITE.replace("range(n)", "range(n * 20_000)"), *options)
+def test_sessions_in_turns_can_be_gated(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository = Repository(pytester.path)
+    repository.write(".gitignore", ".perfgate\n.benchmarks\n")
+    sides = {"main": SUITE, "slow": SUITE.replace("range(n)", "range(n * 20_000)")}
+    for branch, suite in sides.items():
+        repository.git("checkout", "-q", "-B", branch)
+        repository.write("test_suite.py", suite)
+        repository.commit()
+    for branch in ["main", "slow", "slow", "main"] * 2:
+        repository.git("checkout", "-q", branch)
+        run_files(pytester, "--perfgate", "--perfgate-session=j")
+    repository.git("checkout", "-q", "slow")
+    capsys.readouterr()
 
-    head, base = stored(pytester.path / "h.db")
-    assert exit_code(compare_runs(base, head, Policy())) == 1
+    assert cli.main(["gate", "--base", "main"]) == 1
+    assert "2 regressed" in capsys.readouterr().out
 
 
 def test_the_configured_store_is_used(pytester: pytest.Pytester) -> None:
@@ -121,10 +136,10 @@ def test_the_configured_store_is_used(pytester: pytest.Pytester) -> None:
 
 
 def test_without_the_option_nothing_happens(pytester: pytest.Pytester) -> None:
-    result = run_suite(pytester, SUITE, "--perfgate-store=h.db")
+    result = run_suite(pytester, SUITE)
 
     assert result.ret == 0
-    assert not (pytester.path / "h.db").exists()
+    assert not (pytester.path / ".perfgate").exists()
     result.stdout.no_fnmatch_line("*perfgate*kept*")
 
 
@@ -170,3 +185,40 @@ def test_only_collecting_writes_nothing(pytester: pytest.Pytester) -> None:
     run_suite(pytester, SUITE, "--perfgate", "--perfgate-store=h.db", "--collect-only")
 
     assert not (pytester.path / "h.db").exists()
+
+
+@pytest.mark.parametrize("option", ["--perfgate-session=j", "--perfgate-store=h.db"])
+def test_an_option_that_needs_perfgate_says_so(option: str, pytester: pytest.Pytester) -> None:
+    result = run_suite(pytester, SUITE, option)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    name = option.partition("=")[0]
+    result.stderr.fnmatch_lines([f"*{name}: keeps nothing without --perfgate; *"])
+    assert not (pytester.path / "h.db").exists()
+
+
+COPIED = """
+import copied_package
+
+def test_copied(benchmark):
+    benchmark(copied_package.work)
+"""
+
+
+@pytest.mark.parametrize(("installed", "kept"), [("def work(): 1", 0), ("def work(): 2", 1)])
+def test_a_session_that_measured_another_copy_is_not_kept(
+    installed: str, kept: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed copy counts if it is what the tree holds, here `def work(): 2`."""
+    elsewhere = pytester.mkdir("elsewhere").rename(pytester.path.with_name(f"installed{kept}"))
+    (pytester.mkdir("src") / "copied_package.py").write_text("def work(): 2")
+    (elsewhere / "copied_package.py").write_text(installed)
+    monkeypatch.syspath_prepend(str(elsewhere))
+
+    result = run_suite(pytester, COPIED, "--perfgate", "--perfgate-store=h.db")
+
+    assert len(stored(pytester.path / "h.db")) == kept
+    if not kept:
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stdout.fnmatch_lines(["perfgate: error: copied_package was imported from *"])
+        result.stdout.fnmatch_lines(["perfgate: hint: set pythonpath = *"])

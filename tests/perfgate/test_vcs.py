@@ -12,6 +12,7 @@ import pytest
 from perfgate import vcs
 from perfgate.errors import UserError
 from perfgate.model import Revision
+from perfgate.store import connect
 from tests.perfgate.repository import Repository
 
 
@@ -222,3 +223,48 @@ def test_a_shallow_clone_is_read_as_far_as_it_goes(repository: Repository, tmp_p
     with pytest.raises(UserError, match="revision HEAD~1: not in this repository") as caught:
         vcs.resolve(clone, "HEAD~1")
     assert "--unshallow" in caught.value.hint
+
+
+# --- what perfgate wrote itself -------------------------------------------------------------------
+
+
+def test_a_file_that_perfgate_wrote_is_no_change_until_somebody_edits_it(
+    repository: Repository,
+) -> None:
+    for name in ("summary.md", "kernel.py"):
+        vcs.note_written(repository.write(name, "written by perfgate"))
+    assert vcs.changed_files(repository.root) == ()
+    assert dirty(repository) == ""
+
+    repository.write("summary.md", "edited")
+    assert vcs.changed_files(repository.root / ".perfgate") == ("summary.md",)
+
+
+def test_a_store_is_no_change_however_it_grows(repository: Repository) -> None:
+    store = repository.root / "deep" / "history.db"
+    connect(str(store)).close()
+    vcs.note_written(store, store=True)
+    repository.write("deep/history.db-wal", "anything")
+    with store.open("ab") as file:
+        file.write(b"more")
+    assert dirty(repository) == ""
+
+    store.write_text("not a database any more")
+    assert vcs.changed_files(repository.root) == ("deep/history.db",)
+
+
+@pytest.mark.parametrize("record", ["", "[]", '{"new.py": 3}', "\xff"])
+def test_a_record_that_cannot_be_read_exempts_nothing(record: str, repository: Repository) -> None:
+    repository.write(".perfgate/written", record)
+    repository.write("new.py", "")
+
+    assert vcs.changed_files(repository.root) == ("new.py",)
+
+
+def test_outside_a_repository_nothing_is_remembered(tmp_path: Path) -> None:
+    (tmp_path / "summary.md").write_text("")
+    vcs.note_written(tmp_path / "summary.md")
+    vcs.note_written(tmp_path / "missing" / "summary.md")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.md"]
+    assert vcs.changed_files(tmp_path) == ()

@@ -4,7 +4,7 @@
   const search = document.getElementById("search");
   const metric = document.getElementById("metric");
   const hover = document.getElementById("hover");
-  const rows = [...document.querySelectorAll("#overview-table tbody tr")];
+  const rows = [...document.querySelectorAll("#overview-table tr[data-case]")];
   const sections = [...document.querySelectorAll("details.case")];
 
   function filter() {
@@ -19,6 +19,10 @@
       row.hidden = other || !matches(row);
     }
     for (const section of sections) section.hidden = !matches(section);
+    // A heading without anything under it goes too.
+    for (const block of document.querySelectorAll("#overview-table tbody, .benchmark")) {
+      block.hidden = !block.querySelector("[data-case]:not([hidden])");
+    }
     for (const figure of document.querySelectorAll("figure[data-metric]")) {
       figure.hidden = Boolean(metric.dataset.chosen) && wanted !== "" && figure.dataset.metric !== wanted;
     }
@@ -29,7 +33,7 @@
   function openTarget() {
     const target = document.getElementById(location.hash.slice(1));
     if (target && target.matches("details.case")) {
-      target.hidden = false;
+      target.hidden = target.parentElement.hidden = false;
       target.open = true;
       target.scrollIntoView();
     }

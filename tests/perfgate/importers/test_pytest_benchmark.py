@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from perfgate.effect import centre, count
 from perfgate.errors import UserError
 from perfgate.importers import import_paths
+from perfgate.importers.pytest_benchmark import MOST_VALUES
 from perfgate.model import CaseResult, Run, Sample, Summary
 from perfgate.store import MemoryStore
 
@@ -143,6 +146,31 @@ def test_without_all_raw_values_the_statistics_are_taken(tmp_path: Path, data: o
 
     assert sample(run).summary == Summary(5, 0.0109, "mean", 0.00074)
     assert bool(run.warnings) is bool(data)
+
+
+@pytest.mark.parametrize("rounds", [1000, 1001, 54_321])
+def test_of_many_rounds_evenly_spaced_order_statistics_are_kept(
+    tmp_path: Path, rounds: int
+) -> None:
+    data = [1.0 + (7919 * n) % rounds for n in range(rounds)]
+    stats = STATS | {"rounds": rounds, "data": data}
+
+    kept = sample(load(tmp_path, changed(benchmarks=[benchmark(stats=stats)])))
+
+    assert (len(kept.values), kept.taken, count(kept)) == (MOST_VALUES, rounds, rounds)
+    assert (kept.values[0], kept.values[-1]) == (1.0, rounds)
+    assert abs(centre(kept) - (rounds + 1) / 2) <= 0.5
+    steps = {b - a for a, b in pairwise(kept.values)}
+    assert max(steps) - min(steps) <= 1
+
+
+def test_as_many_rounds_as_are_kept_stay_as_they_are(tmp_path: Path) -> None:
+    data = [1.0 + (7919 * n) % MOST_VALUES for n in range(MOST_VALUES)]
+    stats = STATS | {"rounds": MOST_VALUES, "data": data}
+
+    kept = sample(load(tmp_path, changed(benchmarks=[benchmark(stats=stats)])))
+
+    assert (kept.values, kept.taken) == (tuple(data), 0)
 
 
 def test_a_standard_deviation_of_zero_is_not_believed(tmp_path: Path) -> None:

@@ -71,6 +71,20 @@ def test_no_runs_no_chart():
     assert spark_chart([1.0]) == ""
 
 
+def test_nothing_but_zeros_does_not_show_negative_values():
+    assert value_range([dot(0.0), dot(0.0)]) == (0.0, 1.0)
+
+
+def test_small_screens_keep_the_labels_that_have_room():
+    kept = [
+        re.findall(r'class="(x[^"]*)"', trend_chart("t", [dot(1.0)] * count, "s"))
+        for count in (1, 2, 3, 6)
+    ]
+
+    assert kept[:3] == [["x"], ["x newest", "x oldest"], ["x newest", "x", "x oldest"]]
+    assert kept[3] == ["x newest", *["x minor"] * 4, "x oldest"]
+
+
 def test_only_runs_of_one_environment_are_joined():
     svg = trend_chart("t", [dot(1.0), dot(2.0, group=1), dot(1.0)], "s")
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -121,7 +122,7 @@ def test_hovering_finds_the_right_run():
         "c020000000",
         "c030000000",
     ]
-    assert figure.group(2) == "1.000 us|2.000 us|3.000 us"
+    assert figure.group(2) == "1.000 µs|2.000 µs|3.000 µs"
 
 
 def test_the_link_to_a_case_does_not_depend_on_other_cases():
@@ -129,3 +130,84 @@ def test_the_link_to_a_case_does_not_depend_on_other_cases():
         return re.search(r'class="case" id="([^"]*)"', page).group(1)
 
     assert anchor(render(site(1.0))) == anchor(render(site(1.0, 2.0)))
+
+
+def both_chips(*values):
+    """Two cases of one benchmark over as many runs, all of one commit, the last one dirty."""
+    clean = samples.run(1).revision
+    runs = [
+        samples.run(
+            number,
+            revision=clean if number < len(values) else dataclasses.replace(clean, dirty="d1"),
+        )
+        for number in range(1, len(values) + 1)
+    ]
+    histories = {
+        f"k.norm[chip={chip},rows=8]": [
+            HistoryPoint(run, samples.exact(f"k.norm[chip={chip},rows=8]", value, 0.0))
+            for run, value in zip(runs, values, strict=True)
+        ]
+        for chip in ("a", "b")
+    }
+    return Site("demo", tuple(reversed(runs)), histories)
+
+
+def test_cases_stand_under_their_benchmark_with_what_differs():
+    page = outline(render(both_chips(1.0, 2.0)))
+
+    assert "k.norm rows=8" in " ".join(page.text.split())
+    assert page.text.count("k.norm[chip=a,rows=8]") == 1
+
+
+def test_a_dirty_run_is_hollow_and_runs_of_one_commit_differ():
+    page = render(both_chips(1.0, 2.0, 3.0))
+
+    labels = re.findall(r'<text class="x[^>]*>([^<]*)<tspan[^>]*>([^<]*)<', page)[:3]
+    assert labels == [
+        ("c010000+dirty", "2026-01-03"),
+        ("c010000", "2026-01-02"),
+        ("c010000", "2026-01-01"),
+    ]
+    assert re.search(r'<path class="hollow" d="M[\d.]+ [\d.]+h0"/>', page)
+    assert "A hollow point is a run of a tree with uncommitted changes" in page
+    assert "hollow point" not in render(site(1.0, 2.0))
+
+
+def test_runs_of_one_commit_on_one_day_are_told_apart_by_the_minute():
+    times = ("2026-01-01T09:30:00+00:00", "2026-01-01T11:45:00+00:00")
+    runs = [samples.run(1, run_id=f"r{i}", started_at=time) for i, time in enumerate(times)]
+    points = [HistoryPoint(run, samples.exact("k", 1.0)) for run in runs]
+
+    page = render(Site("demo", tuple(reversed(runs)), {"k": points}))
+
+    assert ">2026-01-01 09:30</tspan>" in page
+    assert ">2026-01-01 11:45</tspan>" in page
+    table = json.loads(re.search(r'id="run-table">(.*?)</script>', page).group(1))
+    assert [lines[-1] for lines in table] == [
+        "run r1, started 2026-01-01 11:45",
+        "run r0, started 2026-01-01 09:30",
+    ]
+
+
+def test_a_metric_that_was_always_zero_has_no_chart():
+    page = outline(render(both_chips(1.0, 2.0)))
+
+    assert page.text.count("0 B in all 2 runs") == 2
+    assert sum(attribute == ("svg", "class", "trend") for attribute in page.attributes) == 2
+
+
+def test_the_comparison_links_to_the_sections_of_its_cases():
+    matmul = "kernels.matmul[chip=trn2]"
+    page = render(site(1.0, 2.0, case_id=matmul, gate=view_gate(samples.gate_result())))
+
+    comparison = page[page.index('id="comparison"') : page.index('id="overview"')]
+    anchor = re.search(r'class="case" id="([^"]*)"', page).group(1)
+    assert re.findall(r'href="#(case-[^"]*)"', comparison) == [anchor]
+
+
+def test_small_screens_have_no_wide_table():
+    page = render(site(1.0, 2.0, gate=view_gate(samples.gate_result())))
+
+    tables = re.findall(r"<table[^>]*>", page)
+    assert tables
+    assert all('class="stack"' in table for table in tables)

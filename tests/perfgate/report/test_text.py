@@ -1,6 +1,10 @@
-from perfgate.model import GateResult, Word
+import re
+
+import pytest
+
+from perfgate.model import CaseResult, CaseStatus, Decision, GateResult, Word
 from perfgate.report import text
-from perfgate.report.view import view_gate, view_history, view_run
+from perfgate.report.view import point_dates, view_gate, view_history, view_run
 from tests.perfgate.report import samples
 
 
@@ -54,6 +58,60 @@ def test_rare_metrics_are_counted_instead_of_shown():
 
     assert "2 more metrics in the report" in shown
     assert "hbm_bytes" in shown
+
+
+def chips_run():
+    """Two benchmarks with parameters, one of them with a case that failed."""
+    broken = CaseResult("k.sum[chip=b,rows=8]", CaseStatus.FAILED, message="ValueError: no")
+    return samples.run(
+        1,
+        (
+            samples.exact("k.sum[chip=a,rows=8]", 1234.5),
+            broken,
+            samples.exact("k.norm[chip=a,dtype=f,rows=8]", 10.0),
+            samples.exact("k.norm[chip=b,dtype=f,rows=4096]", 20.0, 3e6),
+        ),
+    )
+
+
+def test_a_row_has_only_the_parameters_that_differ(golden):
+    golden("run-groups.txt", text.plain(text.run_blocks(view_run(chips_run()))))
+
+
+def test_a_comparison_is_grouped_like_a_run(golden):
+    first, second = "k.norm[chip=a,rows=8]", "k.norm[chip=b,rows=8]"
+    verdicts = (
+        samples.verdict(first, Word.REGRESSED, samples.comparison(first, 2.5, Decision.REGRESSED)),
+        samples.verdict(second, Word.MISSING, reason="measured in the base, not in the head"),
+    )
+    result = GateResult(samples.run(1), samples.run(2), verdicts)
+
+    golden("gate-groups.txt", text.plain(text.gate_blocks(view_gate(result))))
+
+
+@pytest.mark.parametrize("columns", [70, 80, 120])
+def test_no_line_of_a_table_is_wider_than_the_terminal(monkeypatch, capsys, columns):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    blocks = [
+        *text.run_blocks(view_run(chips_run())),
+        *text.gate_blocks(view_gate(samples.gate_result())),
+        *text.runs_blocks((samples.run(2, run_id="20260101T000000000-abcdef"),)),
+        *text.history_blocks("k", view_history(samples.history((1.0, 2.0))), limit=3),
+    ]
+
+    text.show(blocks)
+
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert max(map(len, shown.splitlines())) <= columns
+    assert "no room for interval" in shown
+
+
+def test_runs_of_one_commit_have_the_time_they_were_started():
+    runs = [samples.run(1), samples.run(1, started_at="2026-01-05T10:00:00+00:00")]
+
+    assert point_dates(runs) == ("2026-01-01 09:30", "2026-01-05 10:00")
+    assert point_dates(runs[:1]) == ("2026-01-01 08:00",)
 
 
 def test_control_characters_in_a_name_cannot_move_the_cursor():

@@ -35,7 +35,7 @@ def full(case_id: str) -> CaseResult:
         case_id,
         samples=(
             Sample(LATENCY, (0.1 + 0.2,)),
-            Sample(HOST_TIME, (0.25, 1e-300, 3.0)),
+            Sample(HOST_TIME, (0.25, 1e-300, 3.0), one_process=True, taken=70_000),
             Sample(RATE, summary=Summary(10, 2.0, "median", spread=0.5, low=1.5, high=2.5)),
         ),
         profile=ProfileNode("case", 7, children=(engine,)),

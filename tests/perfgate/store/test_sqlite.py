@@ -130,7 +130,7 @@ def test_a_store_from_a_newer_version_is_left_alone(path: Path) -> None:
     raw.close()
     before = listing(path.parent)
 
-    with pytest.raises(UserError, match="has version 9999, newer than 0001") as caught:
+    with pytest.raises(UserError, match="has version 9999, newer than 0002") as caught:
         connect(str(path))
     assert "upgrade" in caught.value.hint
     assert listing(path.parent) == before
@@ -360,6 +360,21 @@ def test_the_migrations_make_the_declared_tables(path: Path) -> None:
     with opened_engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_a_store_of_an_older_version_keeps_its_samples(path: Path) -> None:
+    make_store(path)
+    with sqlite3.connect(path) as raw:
+        raw.execute("ALTER TABLE samples DROP COLUMN taken")
+        raw.execute("UPDATE alembic_version SET version_num = '0001'")
+    raw.close()
+
+    with pytest.raises(UserError, match="has version 0001, older than 0002"):
+        connect(str(path), read_only=True)
+    kept = connect(str(path)).history("a")[0].result.samples
+    assert [s.values for s in kept] == [s.values for s in full("a").samples]
+    assert {s.taken for s in kept} == {0}
+    assert connect(str(path), read_only=True).history("a")
 
 
 def test_every_migration_is_known_by_its_number() -> None:

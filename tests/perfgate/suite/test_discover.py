@@ -100,6 +100,37 @@ def test_a_file_that_does_not_import_is_named_with_its_line(make_suite, source, 
     assert "\n" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("declared", "message", "hint"),
+    [
+        ("metric=[CYCLES]", "unexpected keyword argument 'metric'", "did you mean 'metrics'?"),
+        ("warmup=3, metrics=[CYCLES]", "'warmup'", "known arguments: params, metrics, sampled"),
+        ("[CYCLES]", "takes 0 positional arguments", "name its arguments: metrics=[…]"),
+        ('metrics=["ops"]', "one: metrics has 'ops', needs a Metric", 'metrics=[Metric("steps"'),
+        ('metrics="ops"', "one: metrics is 'ops', needs a list of Metric", "metrics=[Metric("),
+        ("metrics=CYCLES", "one: metrics is one Metric", "put it in brackets"),
+    ],
+)
+def test_the_hint_for_a_wrong_declaration_is_about_the_declaration(
+    make_suite, declared, message, hint
+):
+    suite = make_suite(a=f"@perfgate.benchmark({declared})\ndef one():\n    return {{}}\n")
+
+    with pytest.raises(UserError) as caught:
+        discover(suite)
+    assert f"{suite.name}/a.py:5: " in caught.value.message
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_brackets_left_out_are_told(make_suite):
+    suite = make_suite(a="@perfgate.benchmark\ndef one():\n    return {}\n")
+
+    with pytest.raises(UserError) as caught:
+        discover(suite)
+    assert caught.value.hint.startswith("write `@perfgate.benchmark(...)` with brackets")
+
+
 def test_what_a_file_prints_while_imported_stays_off_standard_output(make_suite, capsys):
     discover(make_suite(a="print('noise')\n" + ONE))
 

@@ -191,3 +191,47 @@ def test_numpy_numbers_are_numbers(make_cases):
     )
 
     assert run_case(case).samples == (Sample(case.benchmark.metrics[0], (0.5,)),)
+
+
+COUNTING = (
+    "import itertools\ncount = itertools.count(1)\n"
+    "@perfgate.benchmark(metrics=[CYCLES]{digest})\n"
+    "def one():\n    return {{'cycles': next(count)}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("digest", "verify", "calls"),
+    [("", False, 2), (", digest=lambda: 'inputs'", False, 1), (", digest=lambda: 'x'", True, 2)],
+)
+def test_a_quick_exact_case_is_called_twice_to_see_that_it_is_exact(
+    digest, verify, calls, make_cases
+):
+    (case,) = make_cases(COUNTING.format(digest=digest))
+
+    values = run_case(case, verify=verify).sample("cycles").values
+    assert values == (1.0, 2.0)[:calls]
+
+
+def test_a_slow_exact_case_is_called_once(make_cases, monkeypatch):
+    monkeypatch.setattr("perfgate.suite.execute.CHECKED_BELOW_S", 0.0)
+    (case,) = make_cases(COUNTING.format(digest=""))
+
+    assert run_case(case).sample("cycles").values == (1.0,)
+
+
+def test_an_exact_case_that_repeats_its_number_has_one_value(make_cases):
+    (case,) = make_cases(
+        "@perfgate.benchmark(metrics=[CYCLES])\ndef one():\n    return {'cycles': 7}\n"
+    )
+
+    assert run_case(case, verify=True).sample("cycles").values == (7.0,)
+
+
+def test_a_failure_of_the_second_call_is_told_as_such(make_cases):
+    (case,) = make_cases(COUNTING.format(digest="").replace("next(count)", "[0][next(count) - 1]"))
+
+    lines = run_case(case).message.splitlines()
+
+    assert lines[0].startswith("RuntimeError: the second call, which checks")
+    assert "IndexError: list index out of range (b.py:" in lines[0]

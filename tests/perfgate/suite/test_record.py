@@ -17,6 +17,7 @@ from perfgate.suite.record import (
     record_run,
     resume,
 )
+from perfgate.suite.runner import RunOptions
 
 REVISION = Revision("c0ffee" * 6, dirty="d1")
 MACHINE = Environment(cpu="a")
@@ -99,6 +100,24 @@ def test_the_second_run_is_answered_from_the_first(make_cases, options):
     assert {r.case_id: r.samples for r in second.results} == {
         r.case_id: r.samples for r in first.results
     }
+
+
+def test_a_number_that_changes_is_told_and_never_reused(make_cases, options):
+    store = MemoryStore()
+    cases = make_cases(
+        "import itertools\ncount = itertools.count(1)\n"
+        "@perfgate.benchmark(metrics=[CYCLES], digest=lambda: 'inputs')\n"
+        "def one():\n    return {'cycles': next(count)}\n"
+    )
+    checked = replace(options, limits=RunOptions(verify=True))
+
+    first = record_run(store, cases, REVISION, MACHINE, checked)
+    second = record_run(store, cases, REVISION, MACHINE, options)
+
+    assert first.warnings == (
+        "b.one: exact metric cycles was 1 and then 2: the benchmark is not deterministic",
+    )
+    assert (second.results[0].cached, second.warnings) == (False, ())
 
 
 def test_an_interrupted_run_stays_open_with_what_finished(make_cases, options):
