@@ -233,12 +233,6 @@ _PRESETS["trn3"] = _PRESETS["trn2"] | {
     "hbm_bytes": _published(18 * 2**30, "SDK trainium3.rst: 144 GiB a chip, 8 cores"),
 }
 
-ACCURACY = {
-    "trn1": "validated against published latencies",
-    "trn2": "validated against published latencies",
-    "trn3": "data only: no published kernel timing to validate against, no accuracy claimed",
-}
-
 
 def from_facts(name: str, facts: Mapping[str, Fact]) -> Chip:
     """A chip from one fact a field; UserError names what is missing or unknown."""

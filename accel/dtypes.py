@@ -2,7 +2,8 @@
 
 Names are the kernel language's. Storage is exact: bfloat16, fp8 and the rest are the `ml_dtypes`
 types, so a value written and read back is what the machine would hold. `tfloat32` is stored as
-float32. Packed `_x4` types are opaque containers of four elements.
+float32. Packed `_x4` types are containers of four elements: unsigned integers to numpy, with the
+name in the dtype's metadata, so that an array of them is known as such. numpy knows their names.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ import functools
 import ml_dtypes
 import numpy as np
 
+
+def _packed(name: str, storage: type[np.unsignedinteger]) -> np.dtype[np.unsignedinteger]:
+    return np.dtype(storage, metadata={_PACKED: name})
+
+
+_PACKED = "packed"
 _NUMPY: dict[str, object] = {
     "bool_": np.bool_,
     "int8": np.int8,
@@ -28,9 +35,9 @@ _NUMPY: dict[str, object] = {
     "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
     "float8_e5m2": ml_dtypes.float8_e5m2,
     "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
-    "float8_e4m3fn_x4": np.uint32,
-    "float8_e5m2_x4": np.uint32,
-    "float4_e2m1fn_x4": np.uint16,
+    "float8_e4m3fn_x4": _packed("float8_e4m3fn_x4", np.uint32),
+    "float8_e5m2_x4": _packed("float8_e5m2_x4", np.uint32),
+    "float4_e2m1fn_x4": _packed("float4_e2m1fn_x4", np.uint16),
 }
 
 NAMES = tuple(_NUMPY)
@@ -38,6 +45,10 @@ PACKED = frozenset(name for name in NAMES if name.endswith("_x4"))
 FLOATS = frozenset(name for name in NAMES if "float" in name) - PACKED
 SIXTEEN_BIT = frozenset({"bfloat16", "float16"})
 FP32 = frozenset({"float32", "tfloat32"})
+
+
+for _name in PACKED:
+    np.sctypeDict[_name] = _NUMPY[_name]  # type: ignore[assignment]
 
 
 @functools.cache
@@ -52,9 +63,15 @@ def itemsize(name: str) -> int:
     return numpy_dtype(name).itemsize
 
 
-@functools.cache
 def dtype_name(dtype: object) -> str:
     """The language name of a numpy dtype, scalar type, or name; KeyError if there is none."""
+    if isinstance(dtype, np.dtype) and dtype.metadata:
+        return str(dtype.metadata.get(_PACKED, dtype.name))  # equal dtypes may differ in this
+    return _dtype_name(dtype)
+
+
+@functools.cache
+def _dtype_name(dtype: object) -> str:
     if isinstance(dtype, str) and dtype in _NUMPY:
         return dtype
     if dtype == "bool":

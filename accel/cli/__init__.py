@@ -1,8 +1,8 @@
 """The `accel` command: what can be typed, and how it ends.
 
 Each command names its options and hands over to a module beside this one, loaded when the command
-runs. `main` is the one place where errors are caught: exit code 0 all is well, 2 bad input or a
-failure of accel itself, 130 stopped by Ctrl-C.
+runs. `main` is the one place where errors are caught: exit code 0 all is well, 1 a kernel differs
+from its reference, 2 bad input or a failure of accel itself, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from accel import __version__
 from accel.errors import UserError
 
 USAGE, STOPPED, BROKEN_PIPE = 2, 130, 141
@@ -35,10 +36,65 @@ app = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+KernelArgument = Annotated[
+    str, typer.Argument(metavar="FILE.py:FUNCTION", help="The kernel; the file stays unchanged.")
+]
+ChipOption = Annotated[
+    str, typer.Option("--chip", metavar="NAME", help="Generation to run on: see accel chips.")
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="NAME=SHAPE:DTYPE", help="A tensor argument, as x=128x512:float32."
+    ),
+]
+ArgOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arg", metavar="NAME=VALUE", help="Any other argument, a Python literal or a word."
+    ),
+]
+GridOption = Annotated[
+    str, typer.Option("--grid", metavar="N[,N...]", help="SPMD grid. [default: one program]")
+]
+NkiOption = Annotated[
+    str,
+    typer.Option(
+        "--nki",
+        metavar="VERSION",
+        help="Version of the language, 0.1 to 0.6: calls behave and names exist as in that one. "
+        "[default: accept all]",
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Reject Python that the vendor's compiler does not take."),
+]
+MatmulOption = Annotated[
+    str,
+    typer.Option(
+        "--fp32-matmul",
+        metavar="exact|device",
+        help="Products of float32 values: exact, or with the machine's error of 1.4e-5.",
+    ),
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    typer.echo(f"accel {__version__}")
+    raise typer.Exit
 
 
 @app.callback()
 def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+        ),
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the Python traceback of an error.")
     ] = False,
@@ -48,28 +104,11 @@ def options(
 
 @app.command(epilog="Example: accel run kernels.py:softmax --input x=4096x8192:bfloat16")
 def run(
-    kernel: Annotated[
-        str,
-        typer.Argument(metavar="FILE.py:FUNCTION", help="The kernel; the file stays unchanged."),
-    ],
-    chip: Annotated[
-        str, typer.Option("--chip", metavar="NAME", help="Generation to run on: see accel chips.")
-    ] = "trn2",
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input", metavar="NAME=SHAPE:DTYPE", help="A tensor argument, as x=128x512:float32."
-        ),
-    ] = None,
-    args: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--arg", metavar="NAME=VALUE", help="Any other argument, a Python literal or a word."
-        ),
-    ] = None,
-    grid: Annotated[
-        str, typer.Option("--grid", metavar="N[,N...]", help="SPMD grid. [default: one program]")
-    ] = "",
+    kernel: KernelArgument,
+    chip: ChipOption = "trn2",
+    inputs: InputOption = None,
+    args: ArgOption = None,
+    grid: GridOption = "",
     values: Annotated[
         bool,
         typer.Option(
@@ -97,6 +136,9 @@ def run(
             help="Rewrites of a vendor compiler to assume; auto: what built the kernel's form.",
         ),
     ] = "auto",
+    nki: NkiOption = "",
+    strict: StrictOption = False,
+    fp32_matmul: MatmulOption = "exact",
     as_json: JsonOption = False,
 ) -> None:
     """Predict a kernel's latency, what bounds it, and what it moves."""
@@ -114,6 +156,80 @@ def run(
             trace=trace,
             program=program,
             compiler=compiler,
+            nki=nki,
+            strict=strict,
+            fp32_matmul=fp32_matmul,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command(
+    "test",
+    epilog="Example: accel test kernels.py:softmax --reference reference.py:softmax "
+    "--input x=256x512:bfloat16",
+)
+def compare(
+    kernel: KernelArgument,
+    reference: Annotated[
+        str,
+        typer.Option(
+            "--reference",
+            metavar="FILE.py:FUNCTION",
+            help="What it should compute: a function of arrays, or one to import, as numpy.add.",
+        ),
+    ],
+    chip: ChipOption = "trn2",
+    inputs: InputOption = None,
+    args: ArgOption = None,
+    grid: GridOption = "",
+    cases: Annotated[
+        int, typer.Option("--cases", min=1, metavar="N", help="Sets of random inputs to try.")
+    ] = 3,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Seed of the first set of inputs.")
+    ] = 0,
+    rtol: Annotated[
+        float | None,
+        typer.Option(
+            "--rtol",
+            min=0.0,
+            metavar="FRACTION",
+            help="Relative error allowed. [default: as the result's dtype explains]",
+        ),
+    ] = None,
+    atol: Annotated[
+        float | None,
+        typer.Option(
+            "--atol",
+            min=0.0,
+            metavar="ERROR",
+            help="Absolute error allowed. [default: rtol of the expected root mean square]",
+        ),
+    ] = None,
+    nki: NkiOption = "",
+    strict: StrictOption = False,
+    fp32_matmul: MatmulOption = "exact",
+    as_json: JsonOption = False,
+) -> int:
+    """Compare a kernel with a reference, and name where they part."""
+    from accel.cli.comparing import Request, compare_kernel
+    from accel.parity.comparison import Tolerance
+
+    return compare_kernel(
+        Request(
+            target=kernel,
+            reference=reference,
+            chip=chip,
+            inputs=tuple(inputs or ()),
+            args=tuple(args or ()),
+            grid=grid,
+            seed=seed,
+            cases=cases,
+            tolerance=Tolerance(rtol, atol),
+            nki=nki,
+            strict=strict,
+            fp32_matmul=fp32_matmul,
             as_json=as_json,
         )
     )

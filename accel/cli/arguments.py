@@ -16,6 +16,9 @@ import numpy.typing as npt
 from accel.dtypes import FLOATS, NAMES, numpy_dtype
 from accel.errors import UserError
 from accel.nki.jit import Kernel, TensorSpec
+from accel.nki.load import load_kernel
+from accel.nki.strict import check_strict
+from accel.nki.versions import LATEST
 
 _INPUT_HINT = "write --input NAME=SHAPE:DTYPE, as x=4096x8192:bfloat16"
 _ARG_HINT = "write --arg NAME=VALUE with a Python literal, as pool_size=2 or shape2D=(3,4)"
@@ -62,6 +65,17 @@ def parse_grid(text: str) -> tuple[int, ...]:
     if min(grid) < 1:
         raise UserError(f"--grid {text!r} is not numbers of programs", "write --grid 2 or 2,4")
     return grid
+
+
+def ready_kernel(
+    target: str, inputs: Sequence[str], literals: Sequence[str], version: str, strict: bool
+) -> tuple[Kernel, dict[str, object]]:
+    """The kernel and its arguments; with `strict` only if the vendor's compiler takes it."""
+    kernel = load_kernel(target, version)
+    arguments = kernel_arguments(kernel, inputs, literals)
+    if strict:
+        check_strict(kernel, arguments, version or LATEST)
+    return kernel, arguments
 
 
 def kernel_arguments(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -14,16 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
-from accel.chip import ACCURACY, Chip, chip_named
-from accel.cli.arguments import kernel_arguments, parse_grid, random_arrays
+from accel.accuracy import accuracy_of
+from accel.chip import Chip, chip_named
+from accel.cli.arguments import parse_grid, random_arrays, ready_kernel
 from accel.cli.outputs import output_warnings
+from accel.cli.status import status_line
 from accel.errors import UserError
 from accel.isa.row import Array
 from accel.nki.jit import evaluate, trace
-from accel.nki.load import load_kernel
+from accel.nki.versions import check_program
 from accel.program import Kind, Memory, Program
 from accel.program_text import format_program
 from accel.sim import PROFILE_OF_FORM, Metrics, Simulation, simulate, write_perfetto
+from accel.sim.numerics import numerics_of
+from accel.sim.wide import values_for
 
 _ENGINES = ("tensor", "vector", "scalar", "gpsimd")
 
@@ -42,6 +45,9 @@ class Request:
     trace: Path | None = None
     program: Path | None = None
     compiler: str = "auto"
+    nki: str = ""
+    strict: bool = False
+    fp32_matmul: str = "exact"
     as_json: bool = False
 
 
@@ -86,8 +92,9 @@ def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
     chip = chip_named(request.chip)
     _check_paths(request.trace, request.program)
+    line = status_line()
     # What the kernel prints is not a result of this command: stdout stays readable by machines.
-    with contextlib.redirect_stdout(sys.stderr):
+    with line.beside_output(), line.doing(f"recording {request.target}"):
         recorded = _record(request, chip)
     if len(recorded.program) == 0:
         raise UserError(
@@ -95,7 +102,9 @@ def run_kernel(request: Request) -> None:
             "there is nothing to time: check the arguments that choose what it does",
         )
     _check_hbm(recorded.program, chip)
-    simulation = simulate(recorded.program, chip, recorded.compiler)
+    told = f"simulating {recorded.program.name} (the first run compiles the simulator)"
+    with line.doing(told):
+        simulation = simulate(recorded.program, chip, recorded.compiler)
     if request.program is not None:
         request.program.write_text(format_program(recorded.program), encoding="utf-8")
     if request.trace is not None:
@@ -103,7 +112,7 @@ def run_kernel(request: Request) -> None:
     if request.as_json:
         print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
         return
-    print("\n".join(_lines(chip, recorded, simulation)))
+    print("\n".join([*_lines(chip, recorded, simulation), *_files(request)]))
     for note in (*simulation.warnings, *recorded.warnings, *recorded.uninitialised):
         print(f"warning: {note}", file=sys.stderr)
 
@@ -123,16 +132,21 @@ def _check_paths(*paths: Path | None) -> None:
 
 
 def _record(request: Request, chip: Chip) -> Recorded:
-    kernel = load_kernel(request.target)
     grid = parse_grid(request.grid)
-    arguments = kernel_arguments(kernel, request.inputs, request.args)
+    numerics = numerics_of(os.environ, request.fp32_matmul)
+    kernel, arguments = ready_kernel(
+        request.target, request.inputs, request.args, request.nki, request.strict
+    )
     compiler = request.compiler
     if compiler == "auto":
         compiler = PROFILE_OF_FORM[kernel.dialect.name]
     if not request.values:
         program = trace(kernel, arguments, chip, grid)
+        check_program(program, request.nki)
         return Recorded(program, compiler, tuple(output_warnings(program)))
-    evaluation = evaluate(kernel, random_arrays(arguments, request.seed), chip, grid)
+    arrays = random_arrays(arguments, request.seed)
+    evaluation = evaluate(kernel, arrays, chip, grid, values_for(numerics))
+    check_program(evaluation.program, request.nki)
     return Recorded(
         evaluation.program,
         compiler,
@@ -177,7 +191,14 @@ def _lines(chip: Chip, recorded: Recorded, simulation: Simulation) -> Iterable[s
     for result in recorded.results:
         yield f"  {'result':<22}{result}"
     yield f"  {'compiler profile':<22}{recorded.compiler}"
-    yield f"  {'timing model':<22}{ACCURACY[chip.name]}"
+    yield f"  {'timing model':<22}{accuracy_of(chip.name)}"
+
+
+def _files(request: Request) -> Iterable[str]:
+    if request.trace is not None:
+        yield f"  {'timeline in':<22}{request.trace}, which ui.perfetto.dev opens"
+    if request.program is not None:
+        yield f"  {'instructions in':<22}{request.program}"
 
 
 def _rows(metrics: Metrics) -> Iterable[tuple[str, str]]:
@@ -212,7 +233,7 @@ def _distance(metrics: Metrics) -> str:
 
 
 def _time(us: float) -> str:
-    return f"{us / 1000:.3f} ms" if us >= 1000 else f"{us:.3f} µs"
+    return f"{us / 1000:,.3f} ms" if us >= 1000 else f"{us:.3f} µs"
 
 
 def _size(count: int) -> str:
@@ -238,7 +259,7 @@ def _as_json(request: Request, recorded: Recorded, simulation: Simulation) -> di
             {"queue": queue, "cause": cause, "us": us}
             for queue, cause, us in simulation.metrics.stalls_us
         ],
-        "timing_model": ACCURACY[request.chip],
+        "timing_model": accuracy_of(request.chip),
         "outputs": outputs,
         "results": [result.as_dict() for result in recorded.results],
         "warnings": [*simulation.warnings, *recorded.warnings],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from accel.chip import ACCURACY, CHIPS, Chip
+from accel.accuracy import accuracy_of
+from accel.chip import CHIPS, Chip
 
 
 def show_chips(as_json: bool) -> None:
@@ -17,10 +18,11 @@ def show_chips(as_json: bool) -> None:
     for chip in CHIPS.values():
         sbuf = chip.sbuf_partition_bytes * chip.partitions / 2**20
         print(
-            f"{chip.name:<6}{chip.cores:>6}{sbuf:>10g}{chip.tensor_mhz:>12}  {ACCURACY[chip.name]}"
+            f"{chip.name:<6}{chip.cores:>6}{sbuf:>10g}{chip.tensor_mhz:>12}  "
+            f"{accuracy_of(chip.name)}"
         )
 
 
 def _chip_record(chip: Chip) -> dict[str, object]:
     numbers = {name: dataclasses.asdict(fact) for name, fact in chip.facts}
-    return {"name": chip.name, "accuracy": ACCURACY[chip.name], "numbers": numbers}
+    return {"name": chip.name, "accuracy": accuracy_of(chip.name), "numbers": numbers}

@@ -3,14 +3,26 @@
 In the order things pass through it: `row` (the record), `values` (how numbers are read and
 rounded), `operators` and `functions` (what ALUs and activation tables compute), `rules` and `check`
 (what is legal), `costs` (cycles), then the rows with their numpy meanings by kind: `copies`,
-`matrix`, `elementwise`, `reductions`, `patterns`, `searches`.
+`matrix`, `mx`, `elementwise`, `pipelines`, `reductions`, `patterns`, `searches`, `draws` (on
+`random`), `cores`; `indirect` says how an operand takes an index.
 """
 
 from __future__ import annotations
 
 from accel.chip import Chip
 from accel.errors import KernelError
-from accel.isa import copies, elementwise, matrix, patterns, reductions, searches
+from accel.isa import (
+    copies,
+    cores,
+    draws,
+    elementwise,
+    matrix,
+    mx,
+    patterns,
+    pipelines,
+    reductions,
+    searches,
+)
 from accel.isa.check import able_engines, check_form, legal_start
 from accel.isa.functions import FUNCTIONS
 from accel.isa.operators import OPERATORS
@@ -30,11 +42,20 @@ __all__ = [
     "row",
 ]
 
-ISA: dict[str, Row] = {
-    entry.name: entry
-    for family in (copies, matrix, elementwise, reductions, patterns, searches)
-    for entry in family.ROWS
-}
+_FAMILIES = (
+    copies,
+    matrix,
+    mx,
+    elementwise,
+    pipelines,
+    reductions,
+    patterns,
+    searches,
+    draws,
+    cores,
+)
+
+ISA: dict[str, Row] = {entry.name: entry for family in _FAMILIES for entry in family.ROWS}
 
 
 def row(name: str) -> Row:

@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from accel.chip import Chip
 from accel.dtypes import PACKED
 from accel.errors import KernelError
+from accel.isa import indirect
 from accel.isa.row import Role, Row
 from accel.program import Access, Engine, Form, Memory, Mode
 
 MAX_FREE_DIMENSIONS = 4
-_PACKED_MOVERS = frozenset({"dma_copy", "dma_transpose", "memset", "tensor_copy"})
+_PACKED_MOVERS = frozenset(
+    {"dma_copy", "dma_transpose", "memset", "dma_sendrecv", "nc_stream_shuffle", "tensor_copy"}
+)
+_PACKED_READERS = frozenset({"nc_matmul_mx", "quantize_mx"})
 
 
 def check_form(row: Row, form: Form, chip: Chip, place: str = "") -> None:
@@ -52,6 +56,9 @@ def _problems(row: Row, form: Form, chip: Chip) -> Iterator[str]:
     yield from _packed_problems(row, form)
     for access in form.accesses:
         yield from _access_problems(access, chip, limited=is_engine_work(row))
+    found = indirect.problem(row, form, chip)
+    if found is not None:
+        yield found
     for rule in row.rules:
         problem = rule(form, chip)
         if problem is not None:
@@ -88,7 +95,7 @@ def _psum_roles(form: Form) -> list[str]:
 
 def _attribute_problems(row: Row, form: Form) -> Iterator[str]:
     for name, _ in form.attributes:
-        if name not in row.attributes:
+        if name not in row.attributes and not indirect.is_index(row, name):
             yield f"unknown attribute {name!r}, known: {', '.join(row.attributes) or 'none'}"
 
 
@@ -96,6 +103,8 @@ def _role_problems(row: Row, form: Form) -> Iterator[str]:
     roles = {role.name: role for role in row.roles}
     for access in form.accesses:
         role = roles.get(access.role)
+        if role is None and indirect.is_index(row, access.role):
+            continue
         if role is None:
             yield f"unknown operand {access.role!r}, known: {', '.join(roles)}"
         else:
@@ -117,10 +126,10 @@ def _placing_problems(role: Role, access: Access) -> Iterator[str]:
 def _packed_problems(row: Row, form: Form) -> Iterator[str]:
     """Packed dtypes are containers: they are moved as they are, or filled."""
     packed = [access for access in form.accesses if access.layout.dtype in PACKED]
-    if not packed:
+    if not packed or row.name in _PACKED_READERS:
         return
     role, dtype = packed[0].role, packed[0].layout.dtype
-    moved = [access for access in form.accesses if access.role != "index"]
+    moved = [a for a in form.accesses if not indirect.is_index(row, a.role)]
     if row.name not in _PACKED_MOVERS or any(a.layout.dtype != dtype for a in moved):
         yield f"{role} is {dtype}, which is only filled, or copied to the same dtype"
 

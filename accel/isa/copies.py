@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from accel.chip import Chip
 from accel.errors import KernelError
 from accel.isa import costs, rules
+from accel.isa.indirect import INDEX, INTEGERS, VECTOR, index_of, vector_index
 from accel.isa.row import SBUF, Array, Row, on, reads, writes
-from accel.isa.values import accumulators, copy, flat, number, store
-from accel.program import Access, Engine, Form, Memory
+from accel.isa.values import Int64, accumulators, copy, flat, number, store
+from accel.program import Engine, Form, Memory
 
 _DMA = (Memory.HBM, Memory.SBUF)
 _TRIGGERS = (Engine.SYNC, Engine.SCALAR, Engine.GPSIMD, Engine.VECTOR, Engine.TENSOR)
 _DGE_MODES = frozenset({"unknown", "swdge", "hwdge", "none"})
-INTEGERS = frozenset({"uint8", "uint16", "uint32", "int8", "int16", "int32"})
 _PREDICATES = INTEGERS | {"bool_"}
+SOURCES = tuple(f"src{number}" for number in range(16))
 _KEEP_PARTITION = 255
 _QUADRANT = 32
 
@@ -29,44 +31,117 @@ _TRANSPOSES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
 
 
 def _dma_copy(form: Form, arrays: Mapping[str, Array]) -> None:
-    side = form.attribute("indirect", "")
-    if side == "":
+    picked, places = (vector_index(form, arrays, role) for role in ("src", "dst"))
+    if picked is None and places is None:
         copy(arrays["dst"], arrays["src"])
         return
-    index = arrays["index"].astype(np.int64).reshape(-1)
-    rows = arrays[str(side)]
-    inside = (index >= 0) & (index < len(rows))
+    count = len(picked if picked is not None else places)  # type: ignore[arg-type]
+    source, taken = _rows(form, arrays, "src", picked, count)
+    target, written = _rows(form, arrays, "dst", places, count)
+    both = taken & written
+    if picked is not None:
+        source = source[np.where(both, picked, 0)]
+    if places is None:
+        view = target.copy()
+        view[both] = _cast(source[both], target.dtype).reshape(view[both].shape)
+        arrays["dst"][...] = view.reshape(arrays["dst"].shape)
+        return
+    for position in np.flatnonzero(both):
+        copy(target[int(places[position])], source[position])
+
+
+def _rows(
+    form: Form, arrays: Mapping[str, Array], role: str, index: Int64 | None, count: int
+) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """An operand by rows, and which positions may be moved; KernelError for an index outside."""
+    array = arrays[role]
+    if index is None:
+        return array.reshape(count, -1), np.ones(count, np.bool_)
+    inside = (index >= 0) & (index < len(array))
     if not inside.all() and form.attribute("oob_mode", "error") == "error":
         bad = int(index[~inside][0])
         raise KernelError(
-            f"dma_copy: index {bad} is outside the {len(rows)} rows of {side}",
+            f"{form.op}: index {bad} is outside the {len(array)} rows of {role}",
             "keep indices inside the table, or skip those outside with oob_mode.skip",
         )
-    if side == "src":
-        _gather(arrays["dst"], rows, index, inside)
-    else:
-        _scatter(rows, arrays["src"], index, inside)
+    return array, inside
 
 
-def _gather(target: Array, rows: Array, index: Array, inside: Array) -> None:
-    """`target` by rows; a single index may choose the start of a block of rows."""
-    view = target.reshape(len(index), -1).copy()
-    taken = rows[index[inside]].reshape(int(inside.sum()), -1)
-    copied = np.empty(taken.shape, target.dtype)
-    copy(copied, taken)
-    view[inside] = copied
-    target[...] = view.reshape(target.shape)
+def _cast(values: Array, dtype: np.dtype[np.generic]) -> Array:
+    result = np.empty(values.shape, dtype)
+    copy(result, values)
+    return result
 
 
-def _scatter(rows: Array, source: Array, index: Array, inside: Array) -> None:
-    block = source.reshape(len(index), -1)
+def _dma_compute(form: Form, arrays: Mapping[str, Array]) -> None:
+    """Sums in float32; an index applies to the source or to dst, which is then also a source."""
+    roles = [role for role in SOURCES if role in arrays]
+    places = vector_index(form, arrays, "dst")
+    if places is not None:
+        _add_at(form, arrays, places, next(r for r in roles if r + INDEX not in arrays))
+        return
+    shape = arrays["dst"].shape
+    total, moved = np.zeros(shape, np.float32), np.ones((shape[0],), np.bool_)
+    for role in roles:
+        values, picked = arrays[role], vector_index(form, arrays, role)
+        if picked is not None:
+            table, moved = _rows(form, arrays, role, picked, len(picked))
+            values = table[np.where(moved, picked, 0)]
+        total += values.astype(np.float32).reshape(shape)
+    result = arrays["dst"].copy()
+    store(result, total)
+    arrays["dst"][moved] = result[moved]
+
+
+def _add_at(form: Form, arrays: Mapping[str, Array], places: Int64, role: str) -> None:
+    target, inside = _rows(form, arrays, "dst", places, len(places))
+    source = arrays[role].reshape(len(places), *target.shape[1:]).astype(np.float32)
     for position in np.flatnonzero(inside):
-        copy(rows[int(index[position])], block[position])
+        row = target[int(places[position])]
+        store(row, row.astype(np.float32) + source[position])
+
+
+def _sums_sizes(form: Form, chip: Chip) -> str | None:
+    for role in SOURCES:
+        problem = rules.same_total("dst", role)(form, chip)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _read_modify_write(form: Form, chip: Chip) -> str | None:
+    """With a vector of indices: two sources, one of them dst; scattering, dst is that one."""
+    given = [role for role in SOURCES if form.access(role) is not None]
+    indexed = [role for role in ("dst", *given) if _takes_vector(form, role)]
+    if not indexed:
+        return None
+    if chip.generation < 3:
+        return f"{indexed[0]} takes a vector of indices, which needs gen3, not {chip.nc_version}"
+    if len(given) != 2:
+        return f"{len(given)} sources with a vector of indices, must be 2"
+    if "dst" in indexed and len(indexed) != 2:
+        return "dst takes a vector of indices, one source must be the same view"
+    return None
+
+
+def _takes_vector(form: Form, role: str) -> bool:
+    index = index_of(form, role)
+    return index is not None and index.kind == VECTOR
 
 
 def _dma_transpose(form: Form, arrays: Mapping[str, Array]) -> None:
-    source = arrays["src"]
-    copy(arrays["dst"], np.ascontiguousarray(source.transpose(_axes(form, source.ndim))))
+    source, picked = arrays["src"], vector_index(form, arrays, "src")
+    axes = _axes(form, source.ndim)
+    if picked is None:
+        copy(arrays["dst"], np.ascontiguousarray(source.transpose(axes)))
+        return
+    access = form.access("src")
+    assert access is not None
+    count = access.layout.shape[0]
+    table, inside = _rows(form, arrays, "src", picked[:count], count)
+    gathered = table[np.where(inside, picked[:count], 0)].transpose(axes)
+    before = arrays["dst"].reshape(gathered.shape)
+    arrays["dst"][...] = np.where(inside, gathered, before).reshape(arrays["dst"].shape)
 
 
 def _axes(form: Form, dimensions: int) -> tuple[int, ...]:
@@ -101,29 +176,18 @@ def _long(shape: tuple[int, ...]) -> list[int]:
     return [count for count in shape if count > 1]
 
 
-def _transfer_sizes(form: Form, chip: Chip) -> str | None:
-    side = form.attribute("indirect", "")
-    if side != "":
-        return _index_fits(form.access(str(side)), form.access("index"))
-    return rules.same_total("dst", "src")(form, chip)
-
-
-def _index_fits(moved: Access | None, index: Access | None) -> str | None:
-    """One index moves the whole operand; several are one for each position of its first axis."""
-    if index is None or moved is None:
-        return "operand index is missing"
-    if index.layout.dtype not in INTEGERS:
-        return f"index is {index.layout.dtype}, must be an integer"
-    count, rows = rules.total(index.layout), moved.layout.shape[0]
-    if count in {1, rows}:
-        return None
-    return f"index has {count} elements, {moved.role} has {rows} rows: give one index, or {rows}"
-
-
 def _hardware_descriptors(form: Form, chip: Chip) -> str | None:
     if form.attribute("dge_mode", "unknown") == "hwdge" and chip.generation < 3:
         return f"dge_mode hwdge needs gen3 or newer, {chip.name} is {chip.nc_version}"
     return None
+
+
+def _gathers_by_software(form: Form, chip: Chip) -> str | None:
+    mode = form.attribute("dge_mode", "unknown")
+    vectors = [role for role in ("dst", "src") if _takes_vector(form, role)]
+    if not vectors or mode in {"unknown", "swdge"}:
+        return None
+    return f"dge_mode is {mode}, a vector of indices of {vectors[0]} needs swdge"
 
 
 def _tensor_copy(form: Form, arrays: Mapping[str, Array]) -> None:
@@ -200,12 +264,20 @@ def _nc_stream_shuffle(form: Form, arrays: Mapping[str, Array]) -> None:
 
 
 def _shuffle_mask(form: Form, chip: Chip) -> str | None:
-    mask, source = form.attribute("mask", ()), form.access("src")
+    """Every partition of dst comes from one that src has in the same 32."""
+    mask, source, target = form.attribute("mask", ()), form.access("src"), form.access("dst")
     if not isinstance(mask, tuple) or len(mask) != _QUADRANT:
         return f"mask is {mask!r}, must have {_QUADRANT} entries"
-    partitions = 0 if source is None else source.layout.partitions
-    limit = min(_QUADRANT, partitions)
-    for entry in mask[:partitions]:
+    if source is None or target is None:
+        return None
+    if source.layout.elements != target.layout.elements:
+        return (
+            f"dst has {target.layout.elements} elements a partition, "
+            f"src has {source.layout.elements}"
+        )
+    for partition in range(target.layout.partitions):
+        entry, first = mask[partition % _QUADRANT], partition - partition % _QUADRANT
+        limit = min(_QUADRANT, source.layout.partitions - first)
         if entry != _KEEP_PARTITION and not 0 <= entry < limit:
             return f"mask has {entry}, must be below {limit} or {_KEEP_PARTITION}"
     return None
@@ -229,20 +301,36 @@ ROWS = (
         roles=(
             writes("dst", _DMA),
             reads("src", _DMA),
-            reads("index", SBUF, optional=True),
         ),
-        attributes=("dge_mode", "indirect", "axis", "oob_mode", "priority"),
+        attributes=("dge_mode", "oob_mode", "priority"),
         rules=(
-            _transfer_sizes,
             rules.same_total("dst", "src"),
             rules.among("dge_mode", _DGE_MODES, "unknown"),
-            rules.among("indirect", frozenset({"", "src", "dst"})),
             rules.among("oob_mode", frozenset({"error", "skip"}), "error"),
             _hardware_descriptors,
+            _gathers_by_software,
         ),
         meaning=_dma_copy,
+        gathers=True,
         cost=costs.transfer_cost,
         source="nki-dma-overview.rst; see the dma_* numbers of the chip",
+    ),
+    Row(
+        name="dma_compute",
+        summary="dst = the sum of up to 16 tensors, by the DMA engines",
+        engines=on(*_TRIGGERS),
+        roles=(writes("dst", _DMA), *(reads(role, _DMA, optional=True) for role in SOURCES)),
+        attributes=("op", "oob_mode"),
+        rules=(
+            rules.among("op", frozenset({"add"})),
+            rules.among("oob_mode", frozenset({"error", "skip"}), "error"),
+            _sums_sizes,
+            _read_modify_write,
+        ),
+        meaning=_dma_compute,
+        cost=costs.transfer_cost,
+        source="trainium3_arch.rst: half the copy rate before NeuronCore-v4",
+        gathers=True,
     ),
     Row(
         name="dma_transpose",
@@ -255,9 +343,11 @@ ROWS = (
             rules.same_dtype("dst", "src"),
             rules.among("dge_mode", _DGE_MODES, "unknown"),
             _hardware_descriptors,
+            _gathers_by_software,
             _transposable,
         ),
         meaning=_dma_transpose,
+        gathers=True,
         cost=costs.transfer_cost,
         source="trainium2_arch.rst: 90 % of the copy rate from HBM, 50 % on chip",
     ),
@@ -270,6 +360,7 @@ ROWS = (
         meaning=_tensor_copy,
         cost=costs.engine_cost(costs.one_input),
         source="v2.26 cost table max(64, N); trainium2_arch.rst performance modes",
+        lanes=("dst", "src"),
     ),
     Row(
         name="memset",
@@ -298,6 +389,7 @@ ROWS = (
         cost=costs.engine_cost(costs.two_inputs),
         source="v2.26 cost table: N with one input in PSUM, 2N with both in SBUF",
         partial=True,
+        lanes=("dst", "predicate"),
     ),
     Row(
         name="select",
@@ -332,7 +424,7 @@ ROWS = (
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("src")),
         attributes=("mask",),
-        rules=(rules.same_size("src", "dst"), rules.same_dtype("src", "dst"), _shuffle_mask),
+        rules=(rules.same_dtype("src", "dst"), _shuffle_mask),
         meaning=_nc_stream_shuffle,
         cost=costs.engine_cost(costs.per_element()),
         source="v2.26 cost table: max(64, N)",

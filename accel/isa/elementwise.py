@@ -224,6 +224,7 @@ ROWS = (
         cost=costs.engine_cost(costs.two_inputs),
         source="v2.26 cost table: N with one input in PSUM or in bfloat16, else 2N",
         suits=_tensor_tensor_suits,
+        lanes=("dst", "data1"),
     ),
     Row(
         name="tensor_scalar",
@@ -253,6 +254,7 @@ ROWS = (
         cost=costs.engine_cost(costs.one_input),
         source="v2.26 cost table max(64, N); trainium2_arch.rst performance modes",
         suits=_tensor_scalar_suits,
+        lanes=("dst", "data"),
     ),
     Row(
         name="scalar_tensor_tensor",
@@ -289,6 +291,7 @@ ROWS = (
         cost=costs.activation_cost,
         source="v2.26 cost table max(64, N); 64 to read the registers out",
         registers=Engine.SCALAR,
+        lanes=("dst", "data"),
     ),
     Row(
         name="activation_reduce",
@@ -301,6 +304,7 @@ ROWS = (
         cost=costs.activation_cost,
         source="v2.26 cost table max(64, N) + 64",
         registers=Engine.SCALAR,
+        lanes=("dst", "data"),
     ),
     Row(
         name="reciprocal",

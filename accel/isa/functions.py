@@ -122,4 +122,9 @@ _TABLE = (
     Function("abs", np.abs),
 )
 
+# Functions of two inputs, the second one number or one value a partition.
+PARAMETRIC: dict[str, Callable[[Float32, Float32 | np.float32], Float32]] = {
+    "prelu": lambda x, slope: np.where(x >= 0, x, slope * x),
+}
+
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _TABLE}

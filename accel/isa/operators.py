@@ -82,8 +82,22 @@ def _bits(name: str, ufunc: np.ufunc, reducible: bool = True) -> Operator:
     return Operator(name, "bits", ufunc, reduce=_folded(ufunc) if reducible else None)
 
 
-_abs_max_fold = _folded(np.maximum)
-_abs_min_fold = _folded(np.minimum)
+def _by_magnitude(nearer: np.ufunc) -> Binary:
+    """The first number where its magnitude wins, the second where it wins or they are equal."""
+    return lambda a, b: np.where(nearer(np.abs(a), np.abs(b)), a, b)
+
+
+def _magnitude_folded(choose: Callable[..., npt.NDArray[np.intp]]) -> Reduction:
+    def reduce(values: Numbers, axes: tuple[int, ...]) -> Numbers:
+        result = values
+        for axis in sorted(axes, reverse=True):
+            turned = np.flip(result, axis)  # so that the last of equal magnitudes is found
+            place = choose(np.abs(turned), axis=axis, keepdims=True)
+            result = np.take_along_axis(turned, place, axis).squeeze(axis)
+        return result
+
+    return reduce
+
 
 _TABLE = (
     _reducible("add", np.add, 0.0),
@@ -97,14 +111,14 @@ _TABLE = (
     Operator(
         "abs_max",
         "arithmetic",
-        lambda a, b: np.maximum(np.abs(a), np.abs(b)),
-        reduce=lambda values, axes: _abs_max_fold(np.abs(values), axes),
+        _by_magnitude(np.greater),
+        reduce=_magnitude_folded(np.argmax),
     ),
     Operator(
         "abs_min",
         "arithmetic",
-        lambda a, b: np.minimum(np.abs(a), np.abs(b)),
-        reduce=lambda values, axes: _abs_min_fold(np.abs(values), axes),
+        _by_magnitude(np.less),
+        reduce=_magnitude_folded(np.argmin),
         identity=np.inf,
     ),
     _arithmetic("equal", _truth(np.equal)),

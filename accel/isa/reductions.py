@@ -183,6 +183,7 @@ ROWS = (
         meaning=_tensor_reduce,
         cost=costs.engine_cost(costs.reduction),
         source="v2.26 cost table: N/2 for bfloat16 sums and maxima, else N",
+        lanes=("dst", "data"),
     ),
     Row(
         name="tensor_scalar_reduce",
@@ -221,6 +222,7 @@ ROWS = (
         cost=costs.engine_cost(costs.per_element(), reads_register=True),
         source="v2.26 cost table: max(64, N) + 64",
         registers=Engine.VECTOR,
+        lanes=("dst", "data"),
     ),
     Row(
         name="tensor_scalar_cumulative",
@@ -244,6 +246,7 @@ ROWS = (
         cost=costs.engine_cost(costs.per_element(2)),
         source="none published; as tensor_tensor_scan",
         registers=Engine.VECTOR,
+        lanes=("dst", "src"),
     ),
     Row(
         name="tensor_tensor_scan",

@@ -21,12 +21,16 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One operand an instruction takes: its name, how it is touched, where it may lie."""
+    """One operand an instruction takes: its name, how it is touched, where it may lie.
+
+    `every` (period, count): of each `period` partitions only the first `count` are touched.
+    """
 
     name: str
     mode: Mode
     memories: tuple[Memory, ...]
     optional: bool = False
+    every: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,10 @@ class Row:
     `suits(form, engine)`: whether the machine may pick the engine where the kernel left it open.
     `partial`: some elements of dst may stay as they were, so the meaning finds `dst.written` too
     and updates it. `registers`: the engine whose accumulators the meaning also finds, as
-    `registers`, 128 float32 that keep their values from one instruction to the next.
+    `registers`, 128 float32 that keep their values from one instruction to the next. `generator`:
+    the meaning also finds `random`, uint32 [128, 4, 6]: the random states of the engine's lanes.
+    `gathers`: operands may take a vector of indices; `lanes`: the operands that may be views made
+    by `indirect()`. `device_meaning`: the meaning with the machine's error, where it is less exact.
     """
 
     name: str
@@ -66,6 +73,10 @@ class Row:
     attributes: tuple[str, ...] = ()
     registers: Engine | None = None
     partial: bool = False
+    generator: bool = False
+    gathers: bool = False
+    lanes: tuple[str, ...] = ()
+    device_meaning: Callable[[Form, Mapping[str, Array]], None] | None = None
     suits: Callable[[Form, Engine], bool] = lambda form, engine: True
     rules: tuple[Callable[[Form, Chip], str | None], ...] = ()
     flops: Callable[[Form], int] = lambda form: 0

@@ -9,14 +9,16 @@ import numpy as np
 from accel.chip import Chip
 from accel.errors import KernelError
 from accel.isa import costs, rules
-from accel.isa.row import SBUF, Array, Cost, Row, on, reads, writes
+from accel.isa.row import SBUF, Array, Cost, Role, Row, on, reads, writes
 from accel.isa.values import Int64, flat, load, number, store, whole
-from accel.program import Engine, Form
+from accel.program import Engine, Form, Mode
 
 _EIGHT = 8
 _LONGEST = 16384
 _INDEX_TYPES = frozenset({"uint16", "uint32"})
 _GROUP = 16
+_MOST_INDICES = 4096
+_CORE_LANES = (_GROUP, 1)
 _RUNS = frozenset({1, 2, 4, 8, 16, 32})
 
 
@@ -89,6 +91,80 @@ def _local_gather(form: Form, arrays: Mapping[str, Array]) -> None:
         _check_inside("local_gather: index", columns, source.shape[1])
         result[lanes, : len(columns)] = source[lanes][:, columns]
     arrays["dst"][...] = result.reshape(arrays["dst"].shape)
+
+
+def _nonzero_with_count(form: Form, arrays: Mapping[str, Array]) -> None:
+    """Partition 0 of each 16: positions that are not 0, padding, and how many there are."""
+    source, target = flat(arrays["src"]), arrays["dst"]
+    offset, padding = whole(form, "index_offset"), whole(form, "padding_val", -1)
+    for lane in range(0, len(source), _GROUP):
+        found = np.flatnonzero(source[lane])
+        row = np.full(source.shape[1] + 1, padding, np.int64)
+        row[: len(found)] = found + offset
+        row[-1] = len(found)
+        target[lane] = row.astype(np.int32).reshape(target[lane].shape)
+
+
+def _topk(form: Form, arrays: Mapping[str, Array]) -> None:
+    """Each 16 partitions hold one list, column by column, and all get its largest elements."""
+    source, count = flat(arrays["src"]), whole(form, "n")
+    values, places = arrays["val_dst"], arrays["idx_dst"]
+    wanted = values[0].size
+    for first in range(0, len(source), _GROUP):
+        lanes = slice(first, first + _GROUP)
+        listed = source[lanes].T.reshape(-1)[:count]
+        # Of equal values the first ones are taken; the last of the order is the largest.
+        order = np.lexsort((-np.arange(count), listed.astype(np.float32)))[-wanted:]
+        shape = values[lanes].shape
+        values[lanes] = np.broadcast_to(listed[order], (shape[0], wanted)).reshape(shape)
+        places[lanes] = np.broadcast_to(order, (shape[0], wanted)).reshape(shape)
+
+
+def _topk_shapes(form: Form, chip: Chip) -> str | None:
+    source, values = form.access("src"), form.access("val_dst")
+    if source is None or values is None:
+        return None
+    count, wanted = whole(form, "n"), values.layout.elements
+    if source.layout.partitions % _GROUP:
+        return f"src has {source.layout.partitions} partitions, must have a multiple of {_GROUP}"
+    if not _EIGHT <= count < 2**16:
+        return f"n is {count}, must be {_EIGHT} to {2**16 - 1}"
+    if source.layout.elements * _GROUP < count:
+        return f"src holds {source.layout.elements * _GROUP} elements a group, n is {count}"
+    if wanted > count or wanted >= 2**15:
+        return f"val_dst has {wanted} elements a partition, must have up to n = {count}"
+    return None
+
+
+def _topk_cost(form: Form, chip: Chip, engine: Engine) -> Cost:
+    values = form.access("val_dst")
+    assert values is not None
+    cycles = 4 * whole(form, "n") + values.layout.elements
+    return Cost(cycles, cycles)
+
+
+def _one_more(form: Form, chip: Chip) -> str | None:
+    source, target = form.access("src"), form.access("dst")
+    if source is None or target is None:
+        return None
+    got = (target.layout.partitions, target.layout.elements)
+    wanted = (source.layout.partitions, source.layout.elements + 1)
+    return None if got == wanted else f"dst is {got[0]}×{got[1]}, must be {wanted[0]}×{wanted[1]}"
+
+
+def _enough_indices(form: Form, chip: Chip) -> str | None:
+    index, target = form.access("index"), form.access("dst")
+    if index is None or target is None:
+        return None
+    held, run = index.layout.elements * _GROUP, whole(form, "num_elem_per_idx", 1)
+    valid = whole(form, "num_valid_indices", held)
+    if not 0 < valid <= held:
+        return f"num_valid_indices is {valid}, the index holds {held} a group of {_GROUP}"
+    if valid > _MOST_INDICES:
+        return f"{valid} indices a group of {_GROUP} partitions, the limit is {_MOST_INDICES}"
+    if target.layout.elements != valid * run:
+        return f"dst has {target.layout.elements} elements a partition, must have {valid * run}"
+    return None
 
 
 def _gather_cost(form: Form, chip: Chip, engine: Engine) -> Cost:
@@ -190,9 +266,45 @@ ROWS = (
             rules.same_dtype("dst", "src_buffer"),
             rules.dtype_among("index", frozenset({"uint16"})),
             _groups,
+            _enough_indices,
         ),
         meaning=_local_gather,
         cost=_gather_cost,
         source="v2.26 cost table",
+    ),
+    Row(
+        name="nonzero_with_count",
+        summary="positions of what is not 0, padding and their count, in partition 0 of each 16",
+        engines=on(Engine.GPSIMD, since=3),
+        roles=(
+            Role("dst", Mode.WRITE, SBUF, every=_CORE_LANES),
+            Role("src", Mode.READ, SBUF, every=_CORE_LANES),
+        ),
+        attributes=("index_offset", "padding_val"),
+        rules=(
+            rules.dtype_among("src", frozenset({"float32", "int32"})),
+            rules.dtype_among("dst", frozenset({"int32"})),
+            _one_more,
+        ),
+        meaning=_nonzero_with_count,
+        cost=costs.engine_cost(costs.per_element()),
+        source="assumed: GpSimd start-up 150 + N; nothing is published",
+    ),
+    Row(
+        name="topk",
+        summary="the largest elements of the list that each 16 partitions hold, smallest first",
+        engines=on(Engine.GPSIMD),
+        roles=(writes("val_dst", SBUF), writes("idx_dst", SBUF), reads("src", SBUF)),
+        attributes=("n",),
+        rules=(
+            rules.dtype_among("src", frozenset({"bfloat16"})),
+            rules.dtype_among("val_dst", frozenset({"bfloat16"})),
+            rules.dtype_among("idx_dst", frozenset({"uint32"})),
+            rules.same_size("val_dst", "idx_dst"),
+            _topk_shapes,
+        ),
+        meaning=_topk,
+        cost=_topk_cost,
+        source="SDK 2.32 nki.isa.topk: 4 n + K GpSimd cycles",
     ),
 )

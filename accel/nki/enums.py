@@ -9,15 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, IntEnum, StrEnum
+from typing import Self, TypeVar
 
 import numpy as np
 
 from accel.errors import KernelError
 from accel.isa import FUNCTIONS, OPERATORS
+from accel.isa.functions import PARAMETRIC
 from accel.program import Engine
 
+Member = TypeVar("Member", bound=Enum)
 
-class engine(Enum):
+
+class _Numbered(Enum):
+    """An enumeration whose members kernels may also give by the number that stands for them."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        number = _NUMBERS.get(cls.__name__, {}).get(value)
+        return None if number is None else cls[number]
+
+
+_NUMBERS: dict[str, dict[object, str]] = {
+    "engine": {
+        0: "unknown",
+        1: "tensor",
+        2: "scalar",
+        3: "gpsimd",
+        4: "dma",
+        5: "vector",
+        6: "sync",
+    },
+    "reduce_cmd": dict(enumerate(("idle", "reset", "reduce", "reset_reduce", "load_reduce"))),
+    "dge_mode": dict(enumerate(("unknown", "swdge", "hwdge", "none"))),
+    "oob_mode": dict(enumerate(("error", "skip"))),
+}
+
+
+class engine(_Numbered):
     """Who executes an instruction; `unknown` leaves it to the machine."""
 
     unknown = Engine.ANY
@@ -39,7 +68,7 @@ class MemoryRegion(StrEnum):
     shared_hbm = "shared_hbm"
 
 
-class reduce_cmd(Enum):
+class reduce_cmd(_Numbered):
     """What an instruction does to its engine's accumulator registers."""
 
     idle = "idle"
@@ -49,7 +78,7 @@ class reduce_cmd(Enum):
     load_reduce = "load_reduce"
 
 
-class dge_mode(Enum):
+class dge_mode(_Numbered):
     """Who generates the descriptors of a transfer."""
 
     unknown = "unknown"
@@ -58,11 +87,18 @@ class dge_mode(Enum):
     none = "none"
 
 
-class oob_mode(Enum):
+class oob_mode(_Numbered):
     """What an indirect transfer does with an index out of bounds."""
 
     error = "error"
     skip = "skip"
+
+
+class dma_engine(Enum):
+    """Which DMA moves a tile between cores: the shared one, or GpSimd's own."""
+
+    dma = 1
+    gpsimd_dma = 2
 
 
 class matmul_perf_mode(Enum):
@@ -70,6 +106,17 @@ class matmul_perf_mode(Enum):
 
     none = "none"
     double_row = "double_row"
+
+
+def member(kind: type[Member], value: object) -> Member:
+    """The member that a kernel gives by itself or by its number."""
+    if isinstance(value, kind):
+        return value
+    if type(value) is int and value in _NUMBERS.get(kind.__name__, {}):
+        return kind(value)
+    name = kind.__name__
+    names = ", ".join(each.name for each in kind)
+    raise KernelError(f"{name} is {value!r}, needs a member of nisa.{name}", f"members: {names}")
 
 
 class nc_version(IntEnum):
@@ -111,6 +158,9 @@ _NUMPY_NAMES: dict[object, str] = {
 _RENAMED = {"max": "maximum", "min": "minimum", "sum": "add", "prod": "multiply"}
 
 
+_ONLY_OPERATIONS = frozenset({"average", *PARAMETRIC})
+
+
 def operation_name(op: object) -> str:
     """The instruction table's name of an operator token, numpy function, or name."""
     if type(op) is Token:
@@ -118,6 +168,6 @@ def operation_name(op: object) -> str:
     name = _NUMPY_NAMES.get(op, "") if callable(op) else ""
     name = name or (op if isinstance(op, str) else str(getattr(op, "__name__", "")))
     name = _RENAMED.get(name, name)
-    if name not in OPERATORS and name not in FUNCTIONS:
+    if name not in OPERATORS and name not in FUNCTIONS and name not in _ONLY_OPERATIONS:
         raise KernelError(f"unknown operator {op!r}", "use an operator of nki.language, as nl.add")
     return name

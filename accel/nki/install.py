@@ -6,21 +6,29 @@ with `uninstall`. Kernel files loaded by the command line get this by themselves
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import ModuleType
 
-from accel.nki import isa, jit, language, legacy, tensor
+from accel.nki import collectives, isa, jit, language, legacy, tensor
+from accel.nki.versions import as_of
 
 _replaced: dict[str, ModuleType | None] = {}
 
 
-def modules() -> dict[str, ModuleType]:
-    """Every module name that `install` provides, with the module."""
+@functools.cache
+def modules(version: str = "") -> dict[str, ModuleType]:
+    """Every module name that `install` provides, with the module: as in one version of the
+    language, or accepting the calls of all.
+    """
+    if version:
+        return as_of(version, modules())
     constants = _module("nki.isa.constants", **{name: getattr(isa, name) for name in isa.__all__})
     dtypes = {name: getattr(language, name) for name in _dtype_names()}
     parts = {
         "language": language,
         "isa": isa,
+        "collectives": collectives,
         "compiler": _module("nki.compiler"),
         "typing": _module("nki.typing", tensor=tensor.Tensor),
         "dtype": _module("nki.dtype", **dtypes),
@@ -42,12 +50,13 @@ def _module(name: str, **contents: object) -> ModuleType:
     return module
 
 
-def install() -> None:
-    """Puts the language's modules under their public names; once is enough."""
-    if _replaced:
+def install(version: str = "") -> None:
+    """Puts the language's modules under their public names; once is enough for a version."""
+    provided = modules(version)
+    if _replaced and sys.modules.get("nki") is provided["nki"]:
         return
-    for name, module in modules().items():
-        _replaced[name] = sys.modules.get(name)
+    for name, module in provided.items():
+        _replaced.setdefault(name, sys.modules.get(name))
         sys.modules[name] = module
 
 

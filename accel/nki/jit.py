@@ -17,11 +17,12 @@ import itertools
 import math
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import overload
 
 import numpy as np
@@ -30,12 +31,16 @@ import numpy.typing as npt
 from accel.chip import CHIPS, Chip, chip_named
 from accel.dtypes import dtype_name
 from accel.errors import KernelError, UserError
+from accel.nki.arrays import as_array, as_torch, is_torch
+from accel.nki.cores import Cores
 from accel.nki.geometry import viewed_values
 from accel.nki.language import DEFAULT_CHIP
 from accel.nki.recorder import Recorder, active, recording
 from accel.nki.tensor import Tensor
 from accel.program import Kind, Memory, Program
 from accel.sim.evaluate import Uninitialised, Values
+from accel.sim.numerics import numerics_of
+from accel.sim.wide import values_for
 
 Array = npt.NDArray[np.generic]
 Arguments = Mapping[str, object]
@@ -57,22 +62,24 @@ class TensorSpec:
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A form of the language. `wrap` makes what the kernel sees of a tensor, `unwrap` turns what it
-    returns back (None: not a tensor). `around` encloses a whole recording. `spreads`: the programs
-    of a grid run on cores side by side, instead of one after another on one core.
+    returns back (None: not a tensor). `around` encloses a whole recording. `core_of`: which core
+    runs a program of a grid, in a form where programs run one after another; without it they run
+    on cores side by side. `settle` ends what a program left open.
     """
 
     name: str
     wrap: Callable[[Tensor], object]
     unwrap: Callable[[object], Tensor | None]
     around: Callable[[Recorder], AbstractContextManager[object]]
-    spreads: bool
+    core_of: Callable[[tuple[int, ...], tuple[int, ...]], int] | None = None
+    settle: Callable[[], None] = lambda: None
 
 
 def _tensor_or_none(value: object) -> Tensor | None:
     return value if isinstance(value, Tensor) else None
 
 
-NKI = Dialect("nki", lambda tensor: tensor, _tensor_or_none, contextlib.nullcontext, True)
+NKI = Dialect("nki", lambda tensor: tensor, _tensor_or_none, contextlib.nullcontext)
 
 
 # The recorder of the kernel that runs; a dialect may put another in its place for what it calls.
@@ -95,7 +102,8 @@ class Kernel:
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
         extents = grid if isinstance(grid, tuple) else (grid,)
-        return Kernel(self.function, tuple(int(n) for n in extents), self.dialect)
+        counts = tuple(n if isinstance(n, int) else int(n) for n in extents)
+        return Kernel(self.function, counts, self.dialect)
 
     def __call__(self, *positional: object, **keywords: object) -> object:
         recorder = _ROOT.get() or active()
@@ -103,7 +111,10 @@ class Kernel:
             call = functools.partial(self.function, *positional, **keywords)
             launches = self.grid and not recorder.grid
             return _over_grid(self.dialect, recorder, self.grid, call) if launches else call()
-        return evaluate(self, self.bind(positional, keywords), default_chip()).result
+        result = evaluate(self, self.bind(positional, keywords), default_chip()).result
+        if any(map(is_torch, (*positional, *keywords.values()))):
+            return _mapped(result, lambda v: as_torch(v) if isinstance(v, np.ndarray) else v)
+        return result
 
     @property
     def name(self) -> str:
@@ -164,19 +175,32 @@ def default_chip() -> Chip:
     return chip_named(_TARGETS.get(name, name)) if name else CHIPS[DEFAULT_CHIP]
 
 
-def trace(kernel: Kernel, arguments: Arguments, chip: Chip, grid: tuple[int, ...] = ()) -> Program:
+def trace(
+    kernel: Kernel,
+    arguments: Arguments,
+    chip: Chip,
+    grid: tuple[int, ...] = (),
+    registers: Mapping[str, int | Sequence[int]] | None = None,
+) -> Program:
     """The kernel's program from shapes only. Arguments by name: `TensorSpec`s or arrays (whose
-    values are not looked at) for tensors, anything else as it is.
+    values are not looked at) for tensors, anything else as it is. `registers`: by variable name
+    what registers hold that the kernel loads, the same at every load or one value a load.
     """
-    recorder, _ = _record(kernel, arguments, chip, grid, None)
+    recorder, _ = _record(kernel, arguments, chip, grid, None, registers or {})
     return recorder.build()
 
 
 def evaluate(
-    kernel: Kernel, arguments: Arguments, chip: Chip, grid: tuple[int, ...] = ()
+    kernel: Kernel,
+    arguments: Arguments,
+    chip: Chip,
+    grid: tuple[int, ...] = (),
+    values: Values | None = None,
 ) -> Evaluation:
-    """Runs the kernel on arrays. UserError for a `TensorSpec`, which has no values."""
-    values = Values()
+    """Runs the kernel on arrays. UserError for a `TensorSpec`, which has no values. `values`: what
+    computes, if not the numerics of the environment; it holds every storage afterwards.
+    """
+    values = values or values_for(numerics_of(os.environ))
     recorder, returned = _record(kernel, arguments, chip, grid, values)
     result = _mapped(returned, lambda value: _read(kernel.dialect, values, value))
     return Evaluation(recorder.build(), result, values.uninitialised)
@@ -188,12 +212,17 @@ def _record(
     chip: Chip,
     grid: tuple[int, ...],
     values: Values | None,
+    registers: Mapping[str, int | Sequence[int]] = MappingProxyType({}),
 ) -> tuple[Recorder, object]:
     """The recorder after the run, and what the first program of the grid returned."""
     extents = grid or kernel.grid
     bound = kernel.bind((), arguments)
     file = inspect.unwrap(kernel.function).__code__.co_filename
     recorder = Recorder(kernel.name, chip, file, values=values)
+    recorder.register_values = {
+        name: itertools.repeat(given) if isinstance(given, int) else iter(given)
+        for name, given in registers.items()
+    }
     with _running(recorder), _located(recorder), kernel.dialect.around(recorder):
         inputs = {name: _input(kernel.dialect, recorder, name, bound[name]) for name in bound}
         call = functools.partial(kernel.function, **_spread(kernel, inputs))
@@ -221,12 +250,19 @@ def _over_grid(
     """Records `call` once a program of the grid; what the first one returned."""
     recorder.grid = grid
     _check_grid(grid)
-    if dialect.spreads:
-        recorder.builder.cores = math.prod(grid)
+    positions = tuple(itertools.product(*map(range, grid)))
+    if dialect.core_of is None:
+        recorder.builder.cores = len(positions)
+        cores = Cores(len(positions), lambda core: recorder.enter_program(positions[core], core))
+        recorder.cores = cores
+        return cores.run(call)[0]
+    placed = [dialect.core_of(grid, position) for position in positions]
+    recorder.builder.cores = max(placed) + 1
     results = []
-    for index, position in enumerate(itertools.product(*map(range, grid))):
-        recorder.enter_program(position, index if dialect.spreads else 0)
+    for position, core in zip(positions, placed, strict=True):
+        recorder.enter_program(position, core)
         results.append(call())
+        dialect.settle()
     return results[0]
 
 
@@ -249,18 +285,19 @@ def _input(dialect: Dialect, recorder: Recorder, name: str, value: object) -> ob
         return {
             key: _input(dialect, recorder, f"{name}_{key}", item) for key, item in value.items()
         }
-    if not isinstance(value, (np.ndarray, TensorSpec)):
+    array = None if isinstance(value, TensorSpec) else as_array(value)
+    tensor = value if isinstance(value, TensorSpec) else array
+    if tensor is None:
         return value
     try:
-        dtype = dtype_name(value.dtype)
+        dtype = dtype_name(tensor.dtype)
     except (KeyError, TypeError):
-        raise UserError(f"argument {name}: unknown dtype {value.dtype}") from None
-    array = value if isinstance(value, np.ndarray) else None
+        raise UserError(f"argument {name}: unknown dtype {tensor.dtype}") from None
     if recorder.values is not None and array is None:
         raise UserError(f"argument {name} has no values", "pass an array, or trace instead")
     return dialect.wrap(
         recorder.allocate(
-            value.shape, dtype, Memory.HBM, name=name, kind=Kind.INPUT, core=-1, array=array
+            tensor.shape, dtype, Memory.HBM, name=name, kind=Kind.INPUT, core=-1, array=array
         )
     )
 
@@ -296,7 +333,10 @@ def _mapped(value: object, change: Callable[[object], object]) -> object:
 
 def _read(dialect: Dialect, values: Values, value: object) -> object:
     tensor = dialect.unwrap(value)
-    return value if tensor is None else tensor_values(values.array(tensor.storage), tensor)
+    if tensor is None:
+        return value
+    shown = tensor.geometry
+    return values.read(tensor.storage, shown.dtype, shown.shape, shown.strides, tensor.byte_offset)
 
 
 def tensor_values(storage: Array, tensor: Tensor) -> Array:

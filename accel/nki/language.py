@@ -5,27 +5,33 @@ Loops over `affine_range` and its kin are plain ranges: a kernel is recorded unr
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from accel.chip import CHIPS, Chip
-from accel.dtypes import dtype_name
+from accel.dtypes import FLOATS, dtype_name
 from accel.errors import KernelError
 from accel.isa import FUNCTIONS, OPERATORS
-from accel.nki import tiles
+from accel.nki import composites, tiles
 from accel.nki.enums import MemoryRegion, Token
 from accel.nki.geometry import viewed_values
-from accel.nki.instructions.moves import memset, tensor_copy
+from accel.nki.instructions.moves import dma_copy, memset, tensor_copy
 from accel.nki.instructions.patterns import FLOAT32_MIN, affine_select
+from accel.nki.objects import NKIObject
 from accel.nki.recorder import active, current
+from accel.nki.registers import dynamic_range, fori_loop, while_loop
 from accel.nki.tensor import Tensor
 from accel.nki.tensor import Tensor as NkiTensor
 from accel.program import Kind, Memory
 
 DEFAULT_CHIP = "trn2"
 
+DType = str
 bool_ = "bool_"
 int8, int16, int32 = "int8", "int16", "int32"
 uint8, uint16, uint32 = "uint8", "uint16", "uint32"
@@ -38,6 +44,7 @@ sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
 hbm, private_hbm, shared_hbm = MemoryRegion.hbm, MemoryRegion.private_hbm, MemoryRegion.shared_hbm
 
 fp32_min = FLOAT32_MIN
+_FILL_COLUMNS = 2048
 
 _MEMORIES: dict[str, Memory] = {
     MemoryRegion.sbuf: Memory.SBUF,
@@ -46,14 +53,6 @@ _MEMORIES: dict[str, Memory] = {
     MemoryRegion.shared_hbm: Memory.HBM,
     "hbm": Memory.HBM,
 }
-
-
-class NKIObject:
-    """Base of kernel configuration classes: takes any keyword, fields may stay unset."""
-
-    def __init__(self, **fields: object) -> None:
-        for name, value in fields.items():
-            setattr(self, name, value)
 
 
 def _chip() -> Chip:
@@ -130,9 +129,7 @@ def ndarray(
 ) -> Tensor:
     """An uninitialised tensor. On-chip, shape[0] is partitions. `address`: (partition, byte)."""
     counts = _shape(tuple(shape))
-    memory = _MEMORIES.get(buffer)
-    if memory is None:
-        raise KernelError(f"unknown buffer {buffer!r}", f"buffers: {', '.join(MemoryRegion)}")
+    memory = _memory(buffer)
     recorder, element = current(), _element(dtype)
     if buffer == "shared_hbm":
         return recorder.allocate_shared(counts, element, name)
@@ -140,6 +137,13 @@ def ndarray(
     return recorder.allocate(
         counts, element, memory, name=name, address=byte, start_partition=partition
     )
+
+
+def _memory(buffer: str | None) -> Memory:
+    memory = Memory.SBUF if buffer is None else _MEMORIES.get(buffer)
+    if memory is None:
+        raise KernelError(f"unknown buffer {buffer!r}", f"buffers: {', '.join(MemoryRegion)}")
+    return memory
 
 
 def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -180,23 +184,46 @@ def full(
     buffer: str = MemoryRegion.sbuf,
     name: str = "",
 ) -> Tensor:
-    """An on-chip tensor filled with a number."""
+    """A tensor filled with a number; in HBM by way of SBUF."""
     tensor = ndarray(shape, dtype, buffer, name)
-    memset(tensor, fill_value)
+    if tensor.memory is not Memory.HBM:
+        memset(tensor, _filled(fill_value, tensor.dtype))
+        return tensor
+    filled: dict[tuple[int, ...], Tensor] = {}
+    for part, tile_shape in _by_tiles(tensor):
+        if tile_shape not in filled:
+            filled[tile_shape] = full(tile_shape, fill_value, tensor.dtype)
+        dma_copy(part, filled[tile_shape])
     return tensor
+
+
+def _filled(value: float, dtype: str) -> float:
+    """Integers are filled with integers, also from a default of 0.0."""
+    return int(value) if dtype not in FLOATS and value == int(value) else value
+
+
+def _by_tiles(tensor: Tensor) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+    """An HBM tensor in pieces, each with the shape of an SBUF tile that holds it."""
+    flat, first = tensor.reshape((tensor.size,)), 0
+    while first < tensor.size:
+        left = tensor.size - first
+        columns = builtins.min(left // _chip().partitions, _FILL_COLUMNS)
+        shape = (_chip().partitions, columns) if columns else (1, left)
+        yield flat[first : first + math.prod(shape)].reshape(shape), shape
+        first += math.prod(shape)
 
 
 def zeros(
     shape: Sequence[int], dtype: object, buffer: str = MemoryRegion.sbuf, name: str = ""
 ) -> Tensor:
-    """An on-chip tensor filled with 0."""
+    """A tensor filled with 0."""
     return full(shape, 0.0, dtype, buffer, name)
 
 
 def ones(
     shape: Sequence[int], dtype: object, buffer: str = MemoryRegion.sbuf, name: str = ""
 ) -> Tensor:
-    """An on-chip tensor filled with 1."""
+    """A tensor filled with 1."""
     return full(shape, 1.0, dtype, buffer, name)
 
 
@@ -242,7 +269,13 @@ def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
     return range(start) if stop is None else range(start, stop, step)
 
 
-sequential_range = static_range = dynamic_range = affine_range
+sequential_range = static_range = affine_range
+
+
+@contextlib.contextmanager
+def no_reorder() -> Iterator[None]:
+    """Instructions in the body keep their order, as they do everywhere here."""
+    yield
 
 
 def program_id(axis: int = 0) -> int:
@@ -300,10 +333,25 @@ load, store, load_transpose2d = tiles.load, tiles.store, tiles.load_transpose2d
 transpose, negative = tiles.transpose, tiles.negative
 
 
-def broadcast_to(x: Tensor, shape: Sequence[int], dtype: object = None) -> Tensor:
-    """The tile repeated to a shape: a view, or a copy where the dtype changes."""
-    view = x.broadcast_to(shape)
-    return view if dtype is None else tiles.copy(view, dtype)
+floor, ceil, trunc, fmod = composites.floor, composites.ceil, composites.trunc, composites.fmod
+cos, tan, mean, var = composites.cos, composites.tan, composites.mean, composites.var
+all, softmax, rms_norm = composites.all_of, composites.softmax, composites.rms_norm
+where, dropout, matmul = composites.where, composites.dropout, composites.matmul
+random_seed, broadcast_to = composites.random_seed, composites.broadcast_to
+gather_flattened = composites.gather_flattened
+
+
+def rand(
+    shape: Sequence[int], dtype: object, buffer: str = MemoryRegion.sbuf, name: str = ""
+) -> Tensor:
+    """A tensor of random numbers, uniform from 0 to below 1."""
+    counts, element, memory = _shape(tuple(shape)), _element(dtype), _memory(buffer)
+    if memory is not Memory.HBM:
+        return composites.random_tile(counts, element, memory)
+    tensor = ndarray(counts, element, buffer, name)
+    for part, tile_shape in _by_tiles(tensor):
+        dma_copy(part, composites.random_tile(tile_shape, element, Memory.SBUF))
+    return tensor
 
 
 def expand_dims(x: Tensor, axis: int) -> Tensor:
@@ -311,8 +359,17 @@ def expand_dims(x: Tensor, axis: int) -> Tensor:
     return x.expand_dim(axis + x.ndim + 1 if axis < 0 else axis)
 
 
+# Names that kernels use and that would hide Python's own in this module.
+_HIDING: dict[str, object] = {"bool": bool_, "range": static_range}
 _UNARY = frozenset(FUNCTIONS) | {name for name, op in OPERATORS.items() if op.unary}
 _APART: dict[str, Callable[..., object]] = {"copy": tiles.copy}
+
+
+def _only_in_instructions(name: str) -> Callable[..., object]:
+    def apply(*tiles: object, **options: object) -> object:
+        raise KernelError(f"nl.{name} is not called", "pass it to an instruction as op=")
+
+    return apply
 
 
 def _token(name: str) -> Token:
@@ -322,6 +379,7 @@ def _token(name: str) -> Token:
 
 # Every operator and activation function of the instruction table is a name of the language.
 TOKENS: dict[str, Token] = {name: _token(name) for name in sorted({*OPERATORS, *FUNCTIONS})}
+TOKENS |= {name: Token(name, _only_in_instructions(name)) for name in ("average", "prelu")}
 
 sum, max, min, prod = (
     Token(name, tiles.reduction(op))
@@ -329,10 +387,21 @@ sum, max, min, prod = (
 )
 
 
-def __getattr__(name: str) -> Token:
+def __getattr__(name: str) -> object:
+    if name in _HIDING:
+        return _HIDING[name]
     if name in TOKENS:
         return TOKENS[name]
     raise AttributeError(f"nki.language has no {name!r}")
 
 
-__all__ = ["NKIObject", "NkiTensor", "ds", "ndarray", "tile_size"]
+__all__ = [
+    "NKIObject",
+    "NkiTensor",
+    "ds",
+    "dynamic_range",
+    "fori_loop",
+    "ndarray",
+    "tile_size",
+    "while_loop",
+]

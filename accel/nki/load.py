@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -16,10 +17,14 @@ from accel.errors import UserError
 from accel.nki import legacy
 from accel.nki.install import install
 from accel.nki.jit import NKI, Dialect, Kernel
+from accel.nki.versions import check_version
 
 
-def load_kernel(target: str) -> Kernel:
-    """The kernel that `FILE.py:FUNCTION` names. A plain function counts as decorated with jit."""
+def load_kernel(target: str, version: str = "") -> Kernel:
+    """The kernel that `FILE.py:FUNCTION` names. A plain function counts as decorated with jit.
+    `version`: of the language that the file sees.
+    """
+    check_version(version)
     file, _, name = target.rpartition(":")
     if not file or not name:
         raise UserError(
@@ -28,7 +33,7 @@ def load_kernel(target: str) -> Kernel:
     path = Path(file)
     if not path.is_file():
         raise UserError(f"no file {file}", "give the path of the kernel's Python file")
-    module = load_module(path)
+    module = load_module(path, version)
     found = getattr(module, name, None)
     if isinstance(found, Kernel):
         return found
@@ -52,9 +57,9 @@ def kernel_names(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if isinstance(value, Kernel)]
 
 
-def load_module(path: Path) -> ModuleType:
+def load_module(path: Path, version: str = "") -> ModuleType:
     """Imports a file with the language installed; its folder is importable while it loads."""
-    install()
+    install(version)
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     name = f"_kernel_{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
@@ -64,7 +69,12 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         with _importing_from(path.resolve().parent):
-            spec.loader.exec_module(module)
+            try:
+                spec.loader.exec_module(module)
+            except ImportError as error:
+                if "relative import" not in str(error):
+                    raise
+                module = _as_part_of_package(path.resolve())
     except UserError:
         sys.modules.pop(name, None)
         raise
@@ -75,6 +85,16 @@ def load_module(path: Path) -> ModuleType:
             "import only nki, neuronxcc.nki, numpy and files beside the kernel",
         ) from error
     return module
+
+
+def _as_part_of_package(path: Path) -> ModuleType:
+    """The file imported under its full name, so that its relative imports work."""
+    folder, parts = path.parent, [path.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    with _importing_from(folder):
+        return importlib.import_module(".".join(parts))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 from accel.errors import KernelError
 from accel.isa import OPERATORS
-from accel.nki.enums import engine
+from accel.isa.indirect import INDEX
+from accel.nki.enums import engine, member, reduce_cmd
+from accel.nki.objects import NkiInstruction
 from accel.nki.recorder import Attributes, Operand, current
 from accel.nki.tensor import Tensor
 from accel.program import AttributeValue, Engine, Mode
@@ -25,25 +27,45 @@ AnyEngine = Engine.ANY
 
 def record(
     op: str, operands: Sequence[Operand], attributes: Attributes = (), on: engine = engine.unknown
-) -> None:
+) -> NkiInstruction:
     """Emits into the kernel being recorded; operands that are not tensors are errors."""
+    plain = True
     for role, _, tensor in operands:
         if not isinstance(tensor, Tensor):
             raise KernelError(f"{op}: {role} is {type(tensor).__name__}, needs a tensor")
-        if tensor.indirect is not None and op != "dma_copy":
-            raise KernelError(
-                f"{op}: {role} is an indirect view, which only dma_copy takes",
-                "gather the rows with nisa.dma_copy first",
-            )
-    requested = AnyEngine if on is engine.unknown else _engine(op, on)
-    current().emit(op, requested, operands, attributes)
+        if tensor.chosen is not None:
+            plain = False
+    if not plain:
+        operands, attributes = _with_indices(operands, attributes)
+    requested = AnyEngine if on is engine.unknown or on is None else _engine(op, on)
+    return NkiInstruction(current().emit(op, requested, operands, attributes))
+
+
+def _with_indices(
+    operands: Sequence[Operand], attributes: Attributes
+) -> tuple[list[Operand], Attributes]:
+    """Indirect operands followed by their index tiles, and what the indices mean."""
+    result: list[Operand] = []
+    extra: list[tuple[str, AttributeValue]] = []
+    for role, mode, tensor in operands:
+        result.append((role, mode, tensor))
+        if tensor.chosen is not None:
+            result.append((role + INDEX, READ, tensor.chosen.tile))
+            extra.append((role + INDEX, str(tensor.chosen.meaning)))
+    return result, tuple(sorted((*attributes, *extra)))
 
 
 def _engine(op: str, on: engine) -> Engine:
-    value = getattr(on, "value", None)
+    value = member(engine, on).value
     if not isinstance(value, Engine):
         raise KernelError(f"{op}: engine is {on!r}, needs a member of nisa.engine")
     return value
+
+
+def command(value: object, default: str) -> str | None:
+    """What to do with the accumulator registers, or None for the default."""
+    name = str(member(reduce_cmd, value).value)
+    return None if name == default else name
 
 
 def given(**values: AttributeValue | None) -> Attributes:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from accel import isa
 from accel.chip import Chip
 from accel.errors import KernelError
+from accel.nki.cores import Cores
 from accel.nki.geometry import Geometry, dense_geometry
 from accel.nki.tensor import Allocation, ReleasedAllocation, Tensor, check_bounds
 from accel.program import (
@@ -44,6 +45,7 @@ Array = npt.NDArray[np.generic]
 Operand = tuple[str, Mode, Tensor]
 Attributes = tuple[tuple[str, AttributeValue], ...]
 
+_SCALE_STARTS = (0, 4, 8, 12)  # MX scales of four tiles share the partitions of a quadrant
 _INTO_ONE_BANK = frozenset({"nc_matmul", "nc_transpose"})
 _OWN_FILES = str(PurePath(__file__).parent)
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[[^=]*\])?\s*=[^=]")
@@ -83,8 +85,11 @@ class Recorder:
         self.core = 0
         self.grid: tuple[int, ...] = ()
         self.program_id: tuple[int, ...] = ()
+        self.cores = Cores(1, lambda core: None)
+        # What registers hold where nothing is computed: by name, one value a load.
+        self.register_values: dict[str, Iterator[int]] = {}
         self._shared: list[Tensor] = []
-        self._shared_used = 0
+        self._shared_used: dict[tuple[int, ...], int] = {}
         self._fitting: set[tuple[object, ...]] = set()
         self._forms: dict[tuple[object, ...], int] = {}
         self._legal: set[tuple[str, Geometry, int]] = set()
@@ -133,10 +138,11 @@ class Recorder:
 
     def allocate_shared(self, shape: Sequence[int], dtype: str, name: str = "") -> Tensor:
         """HBM that all programs of the grid see: the n-th request of each is the same storage."""
-        if self._shared_used == len(self._shared):
+        used = self._shared_used.get(self.program_id, 0)
+        if used == len(self._shared):
             self._shared.append(self.allocate(shape, dtype, Memory.HBM, name=name, core=-1))
-        tensor = self._shared[self._shared_used]
-        self._shared_used += 1
+        tensor = self._shared[used]
+        self._shared_used[self.program_id] = used + 1
         if (tensor.shape, tensor.dtype) != (tuple(shape), dtype):
             raise KernelError(
                 f"shared_hbm tensor {tensor.name} is {tensor.shape} {tensor.dtype}, "
@@ -147,7 +153,7 @@ class Recorder:
 
     def enter_program(self, program_id: tuple[int, ...], core: int) -> None:
         """From here on the instructions are of this program of the grid, on this core."""
-        self.program_id, self.core, self._shared_used = program_id, core, 0
+        self.program_id, self.core = program_id, core
 
     def emit(
         self,
@@ -161,9 +167,16 @@ class Recorder:
         `operands` in the order of the instruction's roles; `attributes` sorted by name.
         """
         form, places = self.form(op, engine, operands, attributes)
-        index = self.builder.emit(form, places, self.source(above=3), self.core)
+        return self.emit_at(form, places, self.source(above=3), self.core)
+
+    def emit_at(
+        self, form: int, places: tuple[tuple[int, int], ...], source: int, core: int
+    ) -> int:
+        """Appends a checked form as an instruction of `core`, from the line `source`."""
+        index = self.builder.emit(form, places, source, core)
         if self.values is not None:
-            self.values.execute(self.builder.forms[form], places, self.place())
+            place = str(self.builder.sources[source])
+            self.values.execute(self.builder.forms[form], places, place)
         return index
 
     def form(
@@ -181,9 +194,12 @@ class Recorder:
             key += (role, mode, geometry)
             if offset + geometry.low < 0 or offset + geometry.reach > allocation.end:
                 check_bounds(tensor)
-            if (offset or allocation.placed) and geometry.partition_bytes:
-                if allocation.placed or (op, geometry, offset) not in self._legal:
-                    self._check_position(op, role, tensor)
+            if (
+                (offset or allocation.placed)
+                and geometry.partition_bytes
+                and (allocation.placed or (op, geometry, offset) not in self._legal)
+            ):
+                self._check_position(op, role, tensor)
             places.append((allocation.number, offset))
         number = self._forms.get(tuple(key))
         if number is None:
@@ -234,7 +250,7 @@ class Recorder:
         return str(self.builder.sources[self.source()])
 
     def _target(self) -> str:
-        return self._targets.get(self.source(), "tile")
+        return self._targets.get(self.source(above=2), "tile")
 
     def _kernel_frame(self, caller: FrameType) -> FrameType | None:
         frame: FrameType | None = caller
@@ -302,6 +318,8 @@ def _check_position(op: str, role: str, tensor: Tensor, chip: Chip) -> None:
         _check_bank(op, role, tensor, chip)
     start = tensor.byte_offset // width + tensor.allocation.storage.start_partition
     count = geometry.shape[0]
+    if role.endswith("_scale") and start % 32 in _SCALE_STARTS:
+        return
     if start and not isa.legal_start(start, count):
         raise KernelError(
             f"{op}: {role} takes {count} partitions from partition {start}",

@@ -11,18 +11,21 @@ view is used, not when it is made, because kernels make views they never use.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import SupportsIndex
 
 from accel.dtypes import dtype_name, itemsize
 from accel.errors import KernelError
+from accel.isa.indirect import LANES, SCALAR, VECTOR, Index
 from accel.nki.geometry import Geometry, Shape, geometry_of, reshaped_axes, row_major
 from accel.program import Layout, Memory, Storage
 
-Index = int | slice | EllipsisType | None
+Key = int | slice | EllipsisType | None
 
 
 class Allocation:
@@ -53,10 +56,10 @@ class ReleasedAllocation(Allocation):
 
 @dataclass(frozen=True, slots=True)
 class Indirect:
-    """Where a view takes the position of one axis from at run time: a tile of element indices."""
+    """Where a view finds its place at run time: a tile of indices, and what one of them means."""
 
-    index: Tensor
-    axis: int
+    tile: Tensor
+    meaning: Index
 
 
 class Tensor:
@@ -64,19 +67,22 @@ class Tensor:
     + byte in the partition). `shape` counts elements, partitions first on-chip.
     """
 
-    __slots__ = ("allocation", "byte_offset", "geometry", "indirect")
+    __slots__ = ("allocation", "byte_offset", "chosen", "geometry")
 
     def __init__(
         self,
         allocation: Allocation,
         byte_offset: int,
         geometry: Geometry,
-        indirect: Indirect | None = None,
+        chosen: Indirect | None = None,
     ) -> None:
         self.allocation = allocation
         self.byte_offset = byte_offset
         self.geometry = geometry
-        self.indirect = indirect
+        self.chosen = chosen
+
+    def __class_getitem__(cls, shape: object) -> type[Tensor]:
+        return cls  # `Tensor[128, 512]` as a type annotation
 
     @property
     def storage(self) -> int:
@@ -105,8 +111,10 @@ class Tensor:
 
     @property
     def buffer(self) -> str:
-        """The language's name of the memory: `sbuf`, `psum`, `hbm`."""
-        return self.geometry.memory.value
+        """The language's name of the memory; HBM is `shared_hbm` where all cores see it."""
+        if self.geometry.memory is not Memory.HBM:
+            return self.geometry.memory.value
+        return "shared_hbm" if self.allocation.storage.core < 0 else "private_hbm"
 
     @property
     def name(self) -> str:
@@ -157,40 +165,40 @@ class Tensor:
         return all(count == 1 or step == wanted for count, step, wanted in axes)
 
     def is_indirect(self) -> bool:
-        """Whether an axis takes its position from an index tile."""
-        return self.indirect is not None
+        """Whether the view finds its place at run time, from an index tile."""
+        return self.chosen is not None
 
-    def __getitem__(self, key: Index | tuple[Index, ...]) -> Tensor:
+    def __getitem__(self, key: Key | tuple[Key, ...]) -> Tensor:
         """A view by integers, slices, `...` and None; the loop is the fast path of plain views."""
         keys = key if isinstance(key, tuple) else (key,)
         geometry = self.geometry
         shape, offset = geometry.shape, self.byte_offset
-        if len(keys) != len(shape) or self.indirect is not None:
+        if len(keys) != len(shape) or self.chosen is not None:
             return self._indexed(keys)
         counts: list[int] = []
-        steps: list[int] = []
         for item, extent, step in zip(keys, shape, geometry.strides, strict=True):
-            if type(item) is int and 0 <= item < extent and (counts or not geometry.on_chip):
+            if type(item) is slice and item.step is None:
+                start, stop = item.start, item.stop
+                if start is None:
+                    start = 0
+                if stop is None:
+                    stop = extent
+                # An int by type: 256.0 compares and adds like one, and is a mistake in the kernel.
+                if (
+                    type(start) is not int
+                    or type(stop) is not int
+                    or not 0 <= start < stop <= extent
+                ):
+                    return self._indexed(keys)
+                offset += start * step
+                counts.append(stop - start)
+            elif type(item) is int and 0 <= item < extent and not geometry.on_chip:
                 offset += item * step
-                continue
-            if type(item) is not slice or item.step is not None:
+                counts.append(0)  # an axis that goes
+            else:
                 return self._indexed(keys)
-            start, stop = item.start, item.stop
-            if start is None:
-                start = 0
-            if stop is None:
-                stop = extent
-            # An int by type: 256.0 compares and adds like one, and is a mistake in the kernel.
-            if type(start) is not int or type(stop) is not int or not 0 <= start < stop <= extent:
-                return self._indexed(keys)
-            offset += start * step
-            counts.append(stop - start)
-            steps.append(step)
-        if len(counts) < (2 if geometry.on_chip else 1):
-            return self._indexed(keys)
         if (new := tuple(counts)) != shape:
-            memory, width = geometry.memory, geometry.partition_bytes
-            geometry = geometry_of(memory, geometry.dtype, new, tuple(steps), width)
+            geometry = _kept(geometry, new)
         return self.__class__(self.allocation, offset, geometry)
 
     def __setitem__(self, key: object, value: object) -> None:
@@ -202,9 +210,7 @@ class Tensor:
     def __iter__(self) -> object:
         raise KernelError(f"{self.name} cannot be iterated", "loop over a range and slice")
 
-    def _indexed(self, keys: tuple[Index, ...]) -> Tensor:
-        if self.indirect is not None:
-            raise KernelError(f"{self.name}: an indirect view cannot be indexed", "slice first")
+    def _indexed(self, keys: tuple[Key, ...]) -> Tensor:
         offset = self.byte_offset
         axes: list[tuple[int, int]] = []
         axis = 0
@@ -214,6 +220,11 @@ class Tensor:
                 continue
             extent, step = self.shape[axis], self.geometry.strides[axis]
             start, count, factor = _resolve(item, extent, axis, self)
+            if axis in self._taken() and (count, factor) != (extent, 1):
+                raise KernelError(
+                    f"{self.name}: axis {axis} is chosen by an index, it cannot be sliced",
+                    "slice first, then select",
+                )
             offset += start * step
             if factor or (axis == 0 and self.geometry.on_chip):
                 axes.append((count, step * (factor or 1)))
@@ -222,7 +233,7 @@ class Tensor:
             axes.append((1, self.geometry.itemsize))
         return self._viewed(axes, offset)
 
-    def _expanded(self, keys: tuple[Index, ...]) -> tuple[Index, ...]:
+    def _expanded(self, keys: tuple[Key, ...]) -> tuple[Key, ...]:
         given = sum(1 for key in keys if key is not None and key is not Ellipsis)
         if given > self.ndim:
             raise KernelError(f"{self.name} has {self.ndim} axes, got {given} indices")
@@ -230,13 +241,18 @@ class Tensor:
         where = next((i for i, key in enumerate(keys) if key is Ellipsis), len(keys))
         return (*keys[:where], *fill, *keys[where + 1 :])
 
-    def _viewed(self, axes: Sequence[tuple[int, int]], offset: int | None = None) -> Tensor:
+    def _viewed(
+        self,
+        axes: Sequence[tuple[int, int]],
+        offset: int | None = None,
+        chosen: Indirect | None = None,
+    ) -> Tensor:
         """The view with these (count, byte step) axes."""
         old = self.geometry
         shape, strides = tuple(a[0] for a in axes), tuple(a[1] for a in axes)
         geometry = geometry_of(old.memory, old.dtype, shape, strides, old.partition_bytes)
         where = self.byte_offset if offset is None else offset
-        return self.__class__(self.allocation, where, geometry, self.indirect)
+        return self.__class__(self.allocation, where, geometry, chosen or self.chosen)
 
     def _axes(self) -> list[tuple[int, int]]:
         return list(zip(self.shape, self.geometry.strides, strict=True))
@@ -247,28 +263,86 @@ class Tensor:
             raise KernelError(f"{what}: {self.name} has {self.ndim} axes, got axis {dim}")
         if free and axis == 0 and self.geometry.on_chip:
             raise KernelError(f"{what}: axis 0 of {self.name} is the partition axis, needs a free")
+        if free and axis in self._taken():
+            raise KernelError(f"{what}: axis {axis} of {self.name} is chosen by an index")
         return axis
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Tensor:
         """`start:end:step` of one axis."""
         axis = self._axis(dim, "slice", free=False)
-        keys: list[Index] = [slice(None)] * self.ndim
+        keys: list[Key] = [slice(None)] * self.ndim
         keys[axis] = slice(start, end, step)
         return self[tuple(keys)]
 
-    def select(self, dim: int, index: int) -> Tensor:
-        """One position of an axis; the axis goes (the partition axis stays with extent 1)."""
+    def select(self, dim: int, index: int | Tensor) -> Tensor:
+        """One position of an axis; the axis goes (the partition axis stays with extent 1).
+
+        A tile of one integer selects at run time.
+        """
+        if isinstance(index, Tensor):
+            axis = self._axis(dim, "select")
+            axes = self._axes()
+            step = axes.pop(axis)[1]
+            while len(axes) < (2 if self.geometry.on_chip else 1):
+                axes.append((1, self.geometry.itemsize))
+            return self._viewed(axes, chosen=self._index(index, Index(SCALAR, step)))
         axis = self._axis(dim, "select", free=False)
-        keys: list[Index] = [slice(None)] * self.ndim
+        keys: list[Key] = [slice(None)] * self.ndim
         keys[axis] = index
         return self[tuple(keys)]
+
+    def vector_select(self, dim: int, vector_offset: Tensor) -> Tensor:
+        """Axis 0 of an HBM tensor by a tile with one index a partition: gather or scatter."""
+        if dim != 0 or self.geometry.on_chip:
+            raise KernelError(
+                f"vector_select: axis {dim} of {self.name} in {self.buffer}",
+                "only axis 0 of an HBM tensor is selected by a vector",
+            )
+        (_, step), *rest = self._axes()
+        index = self._index(vector_offset, Index(VECTOR, step))
+        return self._viewed([(vector_offset.shape[0], step), *rest], chosen=index)
+
+    def indirect(self, index: Tensor, num_elem: int | None = None) -> Tensor:
+        """Elements of each partition chosen by a tile of offsets, the same for all partitions of a
+        group: offset i of a group lies at [i mod 16, i div 16] of it (32 on the tensor engine).
+        """
+        if not self.geometry.on_chip:
+            raise KernelError(f"indirect: {self.name} is in {self.buffer}, must be on-chip")
+        if index.shape[0] != self.shape[0]:
+            raise KernelError(
+                f"indirect: index has {index.shape[0]} partitions, {self.name} {self.shape[0]}"
+            )
+        extent = math.prod(self.shape[1:])
+        free = reshaped_axes(self._axes()[1:], (extent,))
+        if free is None:
+            raise KernelError(
+                f"indirect: the free axes of {self.name} are not one dense axis",
+                "index a tile whose free elements lie at one step",
+            )
+        count = index.size if num_elem is None else operator.index(num_elem)
+        step = free[0][1] or self.geometry.itemsize
+        taken = self._index(index, Index(LANES, step, extent))
+        return self._viewed([self._axes()[0], (count, step)], chosen=taken)
+
+    def _index(self, tile: Tensor, meaning: Index) -> Indirect:
+        if self.chosen is not None:
+            raise KernelError(
+                f"{self.name} is already an indirect view", "a view takes one index only"
+            )
+        return Indirect(tile, meaning)
+
+    def _taken(self) -> tuple[int, ...]:
+        """The axes that an index chooses the positions of."""
+        if self.chosen is None or self.chosen.meaning.kind == SCALAR:
+            return ()
+        return (0,) if self.chosen.meaning.kind == VECTOR else (1,)
 
     def permute(self, dims: Sequence[int]) -> Tensor:
         """The axes in another order; on-chip the partition axis stays first."""
         order = tuple(dims)
         if sorted(order) != list(range(self.ndim)):
             raise KernelError(f"permute: needs an order of {self.ndim} axes, got {order}")
-        if self.geometry.on_chip and order[0] != 0:
+        if (self.geometry.on_chip or self._taken()) and order[0] != 0:
             raise KernelError(f"permute: the partition axis of {self.name} stays first: {order}")
         axes = self._axes()
         return self._viewed([axes[dim] for dim in order])
@@ -329,7 +403,7 @@ class Tensor:
         """Another shape of the same elements without a copy; on-chip the partition axis stays."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         new = _with_inferred(tuple(wanted), self.size, self)  # type: ignore[arg-type]
-        keep = 1 if self.geometry.on_chip else 0
+        keep = 1 if self.geometry.on_chip or self._taken() else 0
         if new[:keep] != self.shape[:keep]:
             raise KernelError(
                 f"reshape: partition axis of {self.name} is {self.shape[0]}, got {new[0]}",
@@ -345,6 +419,8 @@ class Tensor:
 
     def view(self, dtype: object) -> Tensor:
         """The same bytes as another dtype; the last axis grows or shrinks."""
+        if self.chosen is not None:
+            raise KernelError(f"view: {self.name} is an indirect view", "take the view first")
         old, name = self.geometry, _name_of(dtype)
         size = itemsize(name)
         if size == old.itemsize:
@@ -359,18 +435,25 @@ class Tensor:
             shape = (*old.shape[:-1], total // size)
             strides = (*old.strides[:-1], size)
         geometry = geometry_of(old.memory, name, shape, strides, old.partition_bytes)
-        return self.__class__(self.allocation, self.byte_offset, geometry, self.indirect)
+        return self.__class__(self.allocation, self.byte_offset, geometry, self.chosen)
+
+    reinterpret_cast = view
 
     def ap(
         self,
         pattern: Sequence[Sequence[int]],
         offset: int | None = None,
-        scalar_offset: Tensor | None = None,
+        scalar_offset: Tensor | SupportsIndex | None = None,
         vector_offset: Tensor | None = None,
         indirect_dim: int = 0,
         dtype: object = None,
     ) -> Tensor:
-        """The storage seen through `[[step, count], ...]` in elements, whatever this view shows."""
+        """The storage seen through `[[step, count], ...]` in elements, whatever this view shows,
+        from `offset` elements after this view's first on (API reference of NKI 0.6).
+
+        A `scalar_offset` moves the pattern by steps of axis `indirect_dim` of this view, by a tile
+        of one integer or a register; a `vector_offset` replaces the pattern's first axis.
+        """
         name = self.dtype if dtype is None else _name_of(dtype)
         if scalar_offset is not None and vector_offset is not None:
             raise KernelError(f"ap: {self.name} gets scalar_offset and vector_offset, needs one")
@@ -378,21 +461,20 @@ class Tensor:
         steps = tuple(operator.index(step) * size for step, _ in pattern)
         counts = tuple(operator.index(count) for _, count in pattern)
         geometry = geometry_of(self.memory, name, counts, steps, self.geometry.partition_bytes)
-        start = self.byte_offset if offset is None else operator.index(offset) * size
-        index = scalar_offset if vector_offset is None else vector_offset
-        indirect = None if index is None else self._indirect(index, indirect_dim)
+        start = self.byte_offset + (0 if offset is None else operator.index(offset) * size)
+        if scalar_offset is None and vector_offset is None:
+            return self.__class__(self.allocation, start, geometry)
+        step = self.geometry.strides[self._axis(indirect_dim, "ap", free=False)]
+        if step == 0:
+            raise KernelError(f"ap: axis {indirect_dim} of {self.name} is broadcast, has no steps")
+        if vector_offset is not None:
+            indirect = self._index(vector_offset, Index(VECTOR, step))
+        elif isinstance(scalar_offset, Tensor):
+            indirect = self._index(scalar_offset, Index(SCALAR, step))
+        else:
+            moved = start + _position(scalar_offset) * step
+            return self.__class__(self.allocation, moved, geometry)
         return self.__class__(self.allocation, start, geometry, indirect)
-
-    def _indirect(self, index: Tensor, dim: int) -> Indirect:
-        """The index moves the pattern along an axis of the storage, so the view must have it."""
-        axis, storage = self._axis(dim, "ap", free=False), self.allocation.storage
-        dense = row_major(storage.shape, itemsize(storage.dtype))
-        if self.ndim != len(dense) or self.geometry.strides[axis] != dense[axis]:
-            raise KernelError(
-                f"ap: axis {dim} of this view of {self.name} is not axis {dim} of the tensor",
-                "take the indirect access pattern of the tensor itself, not of a view",
-            )
-        return Indirect(index, axis)
 
     def rearrange(
         self,
@@ -424,7 +506,7 @@ class Tensor:
 
 def check_bounds(tensor: Tensor) -> None:
     """KernelError if the view leaves its storage or a partition (only `ap` makes such views)."""
-    if tensor.indirect is not None:
+    if tensor.chosen is not None:
         return  # where it lands is known only with the index values
     geometry, total = tensor.geometry, tensor.allocation.end
     first, end = tensor.byte_offset + geometry.low, tensor.byte_offset + geometry.reach
@@ -440,6 +522,26 @@ def check_bounds(tensor: Tensor) -> None:
         )
 
 
+@functools.cache
+def _kept(geometry: Geometry, counts: Shape) -> Geometry:
+    """The geometry with other counts, without the axes that have none."""
+    axes = zip(counts, geometry.strides, strict=True)
+    left = [(count, step) for count, step in axes if count] or [(1, geometry.itemsize)]
+    shape, strides = tuple(n for n, _ in left), tuple(step for _, step in left)
+    width = geometry.partition_bytes
+    return geometry_of(geometry.memory, geometry.dtype, shape, strides, width)
+
+
+def _position(register: SupportsIndex | None) -> int:
+    try:
+        return operator.index(register)  # type: ignore[arg-type]
+    except TypeError:
+        raise KernelError(
+            f"ap: scalar_offset is {type(register).__name__}, needs a tile of one integer",
+            "an offset is a tile in SBUF or a register",
+        ) from None
+
+
 def _name_of(dtype: object) -> str:
     try:
         return dtype_name(dtype)
@@ -447,7 +549,7 @@ def _name_of(dtype: object) -> str:
         raise KernelError(f"unknown dtype {dtype!r}", "use a dtype of nki.language") from None
 
 
-def _resolve(item: Index, extent: int, axis: int, tensor: Tensor) -> tuple[int, int, int]:
+def _resolve(item: Key, extent: int, axis: int, tensor: Tensor) -> tuple[int, int, int]:
     """(start, count, step factor) of an index of one axis; factor 0: the axis goes."""
     if isinstance(item, slice):
         step = 1 if item.step is None else _integer(item.step, axis, tensor)

@@ -34,7 +34,7 @@ def load(src: Tensor, dtype: object = None) -> Tensor:
     if src.memory is not Memory.HBM:
         raise KernelError(f"load: src {src.name} is in {src.buffer}, must be in hbm")
     source = src if src.ndim > 1 else src.expand_dim(0)
-    tile = new_tile(source.shape, _dtype(dtype, source.dtype))
+    tile = new_tile(source.shape, chosen_dtype(dtype, source.dtype))
     dma_copy(tile, source)
     return tile
 
@@ -50,7 +50,7 @@ def load_transpose2d(src: Tensor, dtype: object = None) -> Tensor:
     """The transpose of a two-dimensional HBM view as an SBUF tile."""
     if src.ndim != 2:
         raise KernelError(f"load_transpose2d: src has {src.ndim} axes, needs 2")
-    tile = new_tile(src.shape[::-1], _dtype(dtype, src.dtype))
+    tile = new_tile(src.shape[::-1], chosen_dtype(dtype, src.dtype))
     dma_transpose(tile, src)
     return tile
 
@@ -99,7 +99,7 @@ def unary(name: str) -> Callable[..., Tensor]:
     """The operator as a function of one tile."""
 
     def apply(x: Tensor, dtype: object = None) -> Tensor:
-        dst = new_tile(x.shape, _dtype(dtype, x.dtype))
+        dst = new_tile(x.shape, chosen_dtype(dtype, x.dtype))
         if name in FUNCTIONS:
             activation(dst, op=name, data=x)
         else:
@@ -116,29 +116,33 @@ def reduction(op: str) -> Callable[..., Tensor]:
     def apply(
         x: Tensor, axis: int | Sequence[int], dtype: object = None, keepdims: bool = False
     ) -> Tensor:
-        axes = (axis,) if isinstance(axis, int) else tuple(axis)
-        gone = {n + x.ndim if n < 0 else n for n in axes}
-        kept = [1 if n in gone else count for n, count in enumerate(x.shape)]
-        dropped = [count for n, count in enumerate(x.shape) if n not in gone]
-        shape = kept if keepdims or len(dropped) < 2 else dropped
-        dst = new_tile(shape, _dtype(dtype, x.dtype))
-        tensor_reduce(dst, op=op, data=x, axis=axes, keepdims=keepdims)
+        dst = new_tile(reduced_shape(x, axis, keepdims), chosen_dtype(dtype, x.dtype))
+        tensor_reduce(dst, op=op, data=x, axis=axis, keepdims=keepdims)
         return dst
 
     apply.__doc__ = f"{op} over the trailing free axes `axis`."
     return apply
 
 
+def reduced_shape(x: Tensor, axis: int | Sequence[int], keepdims: bool) -> list[int]:
+    """The shape that is left; never fewer than two axes."""
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    gone = {n + x.ndim if n < 0 else n for n in axes}
+    kept = [1 if n in gone else count for n, count in enumerate(x.shape)]
+    dropped = [count for n, count in enumerate(x.shape) if n not in gone]
+    return kept if keepdims or len(dropped) < 2 else dropped
+
+
 def negative(x: Tensor, dtype: object = None) -> Tensor:
     """−x, element by element."""
-    dst = new_tile(x.shape, _dtype(dtype, x.dtype))
+    dst = new_tile(x.shape, chosen_dtype(dtype, x.dtype))
     tensor_scalar(dst, x, op0="multiply", operand0=-1.0)
     return dst
 
 
 def copy(x: Tensor, dtype: object = None) -> Tensor:
     """A tile with the values of x."""
-    dst = new_tile(x.shape, _dtype(dtype, x.dtype))
+    dst = new_tile(x.shape, chosen_dtype(dtype, x.dtype))
     tensor_copy(dst, x)
     return dst
 
@@ -155,9 +159,10 @@ def promoted(first: str, second: str) -> str:
     return max((first, second), key=lambda name: (name in FLOATS, itemsize(name), name == first))
 
 
-def _dtype(dtype: object, default: str) -> str:
+def chosen_dtype(dtype: object, default: str) -> str:
+    """The dtype asked for, by its name, or the default."""
     return default if dtype is None else dtype_name(dtype)
 
 
 def _result(name: str, dtype: object, default: str) -> str:
-    return _dtype(dtype, "uint8" if name in COMPARISONS else default)
+    return chosen_dtype(dtype, "uint8" if name in COMPARISONS else default)

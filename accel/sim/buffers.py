@@ -8,7 +8,6 @@ written as one dtype and read as another.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,8 @@ import numpy.typing as npt
 
 from accel.dtypes import itemsize, numpy_dtype
 from accel.errors import UserError
-from accel.isa.row import Array
+from accel.isa.indirect import Index, index_of
+from accel.isa.row import Array, Row
 from accel.program import Access, Form, Mode, Storage
 
 Marks = npt.NDArray[np.bool_]
@@ -37,8 +37,8 @@ class Slot:
     """One operand of a form. `keeps`: the instruction may leave elements as they were.
 
     `steps` are the strides in bytes without the partition axis; `run_shape` and `run_steps` are
-    the same bytes with the contiguous ones along the last axis. `axis` is the storage axis that an
-    index moves the operand along, None for an ordinary operand.
+    the same bytes with the contiguous ones along the last axis. `index` says what the operand's
+    index means, None for an ordinary operand. `every`: see `Role`.
     """
 
     role: str
@@ -51,7 +51,15 @@ class Slot:
     run_shape: tuple[int, ...]
     run_steps: tuple[int, ...]
     on_chip: bool
-    axis: int | None
+    index: Index | None
+    every: tuple[int, int]
+
+    def touched(self) -> Marks:
+        """Which elements the instruction touches: it may leave out partitions."""
+        period, count = self.every
+        lanes = np.arange(self.shape[0]) % period < count
+        shaped = lanes.reshape(-1, *(1,) * (len(self.shape) - 1))
+        return np.broadcast_to(shaped, self.shape)
 
     def view(self, buffer: Buffer, offset: int) -> Array:
         """The operand's elements."""
@@ -88,22 +96,52 @@ class Slot:
             marks = self._byte_marks(buffer.written, buffer, offset + byte)
             marks |= chosen
 
-    def reachable(self, buffer: Buffer, offset: int, index: Array) -> Array:
-        """What `index` can choose from: axis 0 counts the storage's rows along the indirect axis.
+    def rows(self, buffer: Buffer, offset: int) -> Array:
+        """What a vector of indices can choose from: an index replaces the operand's first axis."""
+        assert self.index is not None
+        shape, strides = self.shape[1:], self._strides(buffer, self.steps)[1:]
+        count = self._positions(buffer, offset, self.index.step, shape, strides)
+        steps = (self.index.step, *strides)
+        return np.ndarray((count, *shape), self.dtype, buffer.data, offset, steps)
 
-        An index of several elements replaces the operand's first axis, a single one moves all of
-        the operand.
-        """
-        assert self.axis is not None
+    def positions(self, buffer: Buffer, offset: int) -> int:
+        """How many indices, from 0 on, move all of the operand without leaving its storage."""
+        assert self.index is not None
         shape, strides = self.shape, self._strides(buffer, self.steps)
-        step = math.prod(buffer.storage.shape[self.axis + 1 :]) * itemsize(buffer.storage.dtype)
-        if index.size > 1:
-            shape, strides = shape[1:], strides[1:]
-        reach = self.dtype.itemsize + sum(
-            (count - 1) * stride for count, stride in zip(shape, strides, strict=True)
-        )
-        rows = max(0, (len(buffer.data) - offset - reach) // step + 1)
-        return np.ndarray((rows, *shape), self.dtype, buffer.data, offset, (step, *strides))
+        if not self.on_chip or self.index.step % buffer.storage.partition_bytes == 0:
+            return self._positions(buffer, offset, self.index.step, shape, strides)
+        reach = self.dtype.itemsize + _span(shape[1:], strides[1:])
+        width = buffer.storage.partition_bytes
+        return max(0, (width - offset % width - reach) // self.index.step + 1)
+
+    def _positions(
+        self,
+        buffer: Buffer,
+        offset: int,
+        step: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> int:
+        reach = self.dtype.itemsize + _span(shape, strides)
+        return max(0, (len(buffer.data) - offset - reach) // step + 1)
+
+    def lanes(self, buffer: Buffer, offset: int) -> Array:
+        """What lane indices choose from: every element [partitions, extent] of the view's tile."""
+        return self._lanes(self.dtype, buffer.data, buffer, offset)
+
+    def lane_marks(self, buffer: Buffer, offset: int, byte: int = 0) -> Marks | None:
+        """Whether one byte of each of those elements has been written, to read and set."""
+        if buffer.written is None:
+            return None
+        return self._lanes(np.dtype(np.bool_), buffer.written, buffer, offset + byte).view(np.bool_)
+
+    def _lanes(
+        self, dtype: np.dtype[np.generic], data: Array, buffer: Buffer, offset: int
+    ) -> Array:
+        assert self.index is not None
+        shape = (self.shape[0], self.index.extent)
+        strides = (buffer.storage.partition_bytes, self.index.step)
+        return np.ndarray(shape, dtype, data, offset, strides)
 
     def outside(self, buffer: Buffer, offset: int) -> str:
         """The message for an operand that does not fit its storage."""
@@ -142,8 +180,8 @@ def check_array(storage: Storage, array: Array) -> None:
         raise UserError(f"{storage.name} has dtype {array.dtype}, must be {storage.dtype}")
 
 
-def slot_of(form: Form, access: Access, partial: bool) -> Slot:
-    """The slot of an operand. `partial`: the instruction may leave elements of dst as they were."""
+def slot_of(form: Form, access: Access, entry: Row) -> Slot:
+    """The slot of an operand of the row's instruction."""
     layout = access.layout
     lanes = (layout.partitions,) if layout.partitions else ()
     counts = tuple(count for _, count in layout.pattern)
@@ -151,20 +189,24 @@ def slot_of(form: Form, access: Access, partial: bool) -> Slot:
     accumulates = access.mode is Mode.ACCUMULATE
     # Adding on demand to what nothing wrote is undefined, so it counts as a read.
     demanded = accumulates and form.attribute("accumulate", "") == "true"
-    axis = form.attribute("axis", 0) if form.attribute("indirect", "") == access.role else None
     return Slot(
         role=access.role,
         reads=access.mode is Mode.READ or demanded,
         writes=access.mode is not Mode.READ,
-        keeps=accumulates or (partial and access.role == "dst"),
+        keeps=accumulates or (entry.partial and access.role == "dst"),
         shape=(*lanes, *counts),
         steps=tuple(step for step, _ in layout.pattern),
         dtype=numpy_dtype(layout.dtype),
         run_shape=(*lanes, *run_counts),
         run_steps=run_steps,
         on_chip=bool(layout.partitions),
-        axis=axis if isinstance(axis, int) else None,
+        index=index_of(form, access.role),
+        every=next((role.every for role in entry.roles if role.name == access.role), (1, 1)),
     )
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True))
 
 
 def _runs(

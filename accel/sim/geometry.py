@@ -3,7 +3,8 @@
 Comes in: a `Program`. Goes out: `Stores` (one row a storage) and `Boxes` (one row an operand). A
 box is one closed interval a dimension of the operand's storage, at most `DIMENSIONS` of them, the
 innermost counted in bytes. Two operands of one storage can only touch the same byte if their boxes
-overlap; a pattern that does not follow the storage's dimensions gets the smallest box around it.
+overlap; a pattern that does not follow the storage's dimensions gets the smallest box around it,
+and an operand whose place an index decides at run time gets everything the index can choose.
 
 Most storages and operands share a class (same shape; same layout in the same shape), so Python
 works once a class and numpy spreads the result.
@@ -17,8 +18,10 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
+from accel import isa
 from accel.dtypes import itemsize
-from accel.program import Kind, Layout, Memory, Mode, Program
+from accel.isa.indirect import Index, index_of
+from accel.program import Access, Form, Kind, Layout, Memory, Mode, Program
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
@@ -55,7 +58,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boxes:
-    """One row an operand. `touched` is the bytes it really touches, at most the box's volume.
+    """One row an operand. `touched` is the bytes it is sure to touch, at most the box's volume.
 
     `first_operand` and `storage` repeat the program's in the one integer type (and writable) that
     the loops are compiled for.
@@ -125,7 +128,8 @@ def _grid(key: _ClassKey) -> tuple[list[int], list[int]]:
 
 def boxes_of(program: Program, stores: Stores) -> Boxes:
     """The operands of a program as boxes."""
-    accesses = [access for form in program.forms for access in form.accesses]
+    pairs_of = [(form, access) for form in program.forms for access in form.accesses]
+    accesses = [access for _, access in pairs_of]
     layouts: dict[Layout, int] = {}
     layout_of = np.array([layouts.setdefault(a.layout, len(layouts)) for a in accesses], np.int64)
     mode_of = np.array([MODES[a.mode] for a in accesses], np.int8)
@@ -142,15 +146,48 @@ def boxes_of(program: Program, stores: Stores) -> Boxes:
         np.int64,
     ).reshape(-1, DIMENSIONS + 4)[inverse]
     low, high = _intervals(program.offset, extents, stores.strides[kinds], stores.sizes[kinds])
+    indices = [index_of(form, a.role) for form, a in pairs_of]
+    _widen(low, high, indices, access, stores, program.storage)
+    unsure = np.array([_may_keep(form, a) for form, a in pairs_of], np.bool_)
     return Boxes(
         program.first_operand.astype(np.int64),
         program.storage.astype(np.int64),
         low,
         high,
-        extents[:, -1].copy(),
+        np.where(unsure[access], 0, extents[:, -1]),
         mode_of[access],
         instruction,
     )
+
+
+def _may_keep(form: Form, access: Access) -> bool:
+    """Whether an instruction that writes the operand may leave all of it as it was."""
+    if access.mode is Mode.READ:
+        return False
+    partial = isa.row(form.op).partial and access.role == "dst"
+    skips = form.attribute("oob_mode", "error") == "skip"
+    return partial or skips or index_of(form, access.role) is not None
+
+
+def _widen(
+    low: Ints,
+    high: Ints,
+    indices: list[Index | None],
+    access: Ints,
+    stores: Stores,
+    storage: npt.NDArray[np.int32],
+) -> None:
+    """Boxes of all an index can choose: on-chip the rest of each partition (of all partitions
+    where it steps by partitions), the whole tensor in HBM."""
+    steps = np.array([0 if index is None else index.step for index in indices], np.int64)[access]
+    moved = np.flatnonzero(steps)
+    kinds, width = stores.kind[storage[moved]], stores.partition_bytes[storage[moved]]
+    strides, last = stores.strides[kinds], stores.sizes[kinds] - 1
+    inside = stores.memory[storage[moved]] != MEMORIES.index(Memory.HBM)
+    inside &= steps[moved] % np.maximum(width, 1) != 0
+    free = ~inside[:, None] | (strides < width[:, None])
+    low[moved] = np.where(free, 0, low[moved])
+    high[moved] = np.where(free, last, high[moved])
 
 
 def _access_numbers(program: Program, counts: Ints) -> Ints:
@@ -174,18 +211,28 @@ def _extent(layout: Layout, stores: Stores, kind: int) -> list[int]:
     pattern = list(layout.pattern)
     if layout.partitions > 1:
         pattern.append((_partition_stride(stores, kind), layout.partitions))
-    elements = 1
     for step, count in pattern:
         if step == 0 or count <= 1:
             continue
-        elements *= count
         reach = abs(step) * (count - 1)
         span += reach
         before += reach if step < 0 else 0
         home = next((d for d, s in enumerate(strides) if s <= abs(step)), DIMENSIONS - 1)
         irregular |= abs(step) % strides[home] != 0
         extents[home] += abs(step) // strides[home] * (count - 1)
-    return [*extents, irregular, before, span, elements * width]
+    return [*extents, irregular, before, span, _distinct(pattern, width)]
+
+
+def _distinct(pattern: list[tuple[int, int]], width: int) -> int:
+    """Bytes a pattern touches, or fewer where it may touch some of them twice."""
+    axes = sorted((abs(step), count) for step, count in pattern if step and count > 1)
+    elements, span = 1, width
+    for step, count in axes:
+        if step < span:
+            return width * max(count for _, count in axes)
+        elements *= count
+        span += step * (count - 1)
+    return elements * width
 
 
 def _partition_stride(stores: Stores, kind: int) -> int:

@@ -11,19 +11,22 @@ in any case. DMA queues issue in order but finish in any, so they get every edge
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from accel.program import Memory, Program
 from accel.sim.compiled import compiled
-from accel.sim.geometry import MEMORIES, Boxes, Bytes, Flags, Ints, Shorts, Stores
+from accel.sim.geometry import DIMENSIONS, MEMORIES, Boxes, Bytes, Flags, Ints, Shorts, Stores
 from accel.sim.queues import QUEUES_PER_CORE, in_order_queues
 
 RAW, WAR, WAW, SPACE = 0, 1, 2, 3
 CAUSES = ("raw", "war", "waw", "space")
 
 _READ, _WRITE, _ACCUMULATE = 0, 1, 2
+_GRID_CELLS = 64  # an operand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +76,8 @@ def no_hazards(program: Program) -> Hazards:
 
 
 def tracked(program: Program, stores: Stores, boxes: Boxes) -> Flags:
-    """Storages whose accesses can conflict: not HBM that is only written or is the caller's and
-    only read, and not registers."""
+    """Storages whose accesses can conflict: not HBM that is the caller's and only read, or whose
+    every byte is written once and never read, and not registers."""
     count = len(stores.kind)
     read = np.zeros(count, np.bool_)
     written = np.zeros(count, np.bool_)
@@ -83,8 +86,38 @@ def tracked(program: Program, stores: Stores, boxes: Boxes) -> Flags:
     hbm = stores.memory == MEMORIES.index(Memory.HBM)
     register = stores.memory == MEMORIES.index(Memory.REGISTER)
     conflicting = read & (written | ~stores.given)
+    times = np.bincount(boxes.storage, minlength=count)
+    alone = np.flatnonzero((hbm & written & ~read & (times > 1))[boxes.storage])
+    for mine in _by_storage(boxes, alone):
+        conflicting[boxes.storage[mine[0]]] = _written_twice(boxes.low[mine], boxes.high[mine])
     result: Flags = np.where(hbm, conflicting, ~register)
     return result
+
+
+def _by_storage(boxes: Boxes, operands: Ints) -> list[Ints]:
+    """The operands of each storage."""
+    if not len(operands):
+        return []
+    ordered = operands[np.argsort(boxes.storage[operands], kind="stable")]
+    return np.split(ordered, np.flatnonzero(np.diff(boxes.storage[ordered])) + 1)
+
+
+def _written_twice(low: Ints, high: Ints) -> bool:
+    """Whether two boxes share a byte: they are laid on a grid of all their edges."""
+    end = high + 1
+    edges = [np.unique(np.concatenate((low[:, d], end[:, d]))) for d in range(DIMENSIONS)]
+    shape = tuple(len(e) for e in edges)
+    if math.prod(shape) > _GRID_CELLS * (len(low) + 1):
+        return True  # hardly two edges in line: the walk looks at the pairs
+    first = [np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)]
+    stop = [np.searchsorted(e, end[:, d]) for d, e in enumerate(edges)]
+    layers = np.zeros(shape, np.int64)
+    for corner in itertools.product((0, 1), repeat=DIMENSIONS):
+        at = tuple(stop[d] if side else first[d] for d, side in enumerate(corner))
+        np.add.at(layers, at, (-1) ** sum(corner))
+    for axis in range(DIMENSIONS):
+        np.cumsum(layers, axis=axis, out=layers)
+    return bool((layers > 1).any())
 
 
 @compiled

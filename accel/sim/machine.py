@@ -18,6 +18,7 @@ from accel.chip import Chip
 from accel.dtypes import itemsize
 from accel.errors import KernelError
 from accel.isa import Cost
+from accel.isa.indirect import INDEX
 from accel.program import Access, Engine, Form, Layout, Memory, Mode, Program
 from accel.sim.geometry import Bytes, Ints
 from accel.sim.queues import ENGINE_QUEUE, Queue
@@ -169,6 +170,9 @@ def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
     if form.op == "dma_transpose":
         share, whole = _TRANSPOSE_FROM_HBM if _touches_hbm(form) else _TRANSPOSE_ON_CHIP
         work = work * whole // share
+    if form.op == "dma_compute":
+        # ARCH4: half the copy rate before NeuronCore-v4; every source is moved.
+        work *= len(_sources(form)) * (1 if chip.generation >= 4 else 2)
     issue = 0 if form.attribute("dge_mode", "unknown") == "none" else chip.dge_issue_ps
     read, write = hbm_bytes(form)
     return (
@@ -225,8 +229,13 @@ def element_ps(element_bytes: int, chip: Chip) -> int:
 
 def hbm_bytes(form: Form) -> tuple[int, int]:
     """HBM bytes a DMA form reads and writes."""
-    source, target = _sides(form)
-    return _hbm_part(source), _hbm_part(target)
+    _, target = _sides(form)
+    return sum(map(_hbm_part, _sources(form))), _hbm_part(target)
+
+
+def _sources(form: Form) -> list[Access]:
+    """What a transfer moves: its read operands, without the indices that say where from."""
+    return [a for a in form.accesses if a.mode is Mode.READ and not a.role.endswith(INDEX)]
 
 
 def _hbm_part(access: Access) -> int:

@@ -4,8 +4,9 @@ Comes in: a `Program` whose SBUF and PSUM storages may or may not have addresses
 `Placed`, where all have one. Tiles that do not fit at once are spilled: saved before another takes
 their space and reloaded before their next use, by instructions added to the program, and a warning
 says so. A PSUM tile spills to SBUF by a copy, an SBUF tile to HBM by DMA; what a load brought is
-loaded again instead. Errors: a tile larger than its memory, addresses of the kernel's own that
-overlap while both tiles are live, and an instruction whose own operands do not fit.
+loaded again instead. Only the written part of a PSUM tile moves: a matmul adds to what was written.
+Errors: a tile larger than its memory, addresses of the kernel's own that overlap while both tiles
+are live, and an instruction whose own operands do not fit.
 
 Space is handed from tile to tile: `taken_first`/`taken` say from which, and the first access to the
 new tile has to wait for the last accesses to those.
@@ -90,10 +91,11 @@ def place(program: Program, chip: Chip) -> Placed:
     # PSUM first: what it spills are SBUF tiles, which have to be placed too.
     for pool in _pools(program, chip):
         result = _fill(program, stores, boxes, address, pool)
+        result = _in_pieces(program, boxes, result, pool)
         address, moves = result.address, result.moves
         if len(moves):
             before = moves[moves[:, 1] != DROP, 0]
-            program, address, position = _rewritten(program, result, pool)
+            program, address, position = _rewritten(program, boxes, result, pool)
             fresh = position[before + np.arange(len(before))]
             old = position[added + np.searchsorted(before, added, side="right")]
             added = np.sort(np.concatenate((old, fresh)))
@@ -191,6 +193,45 @@ def _fill(program: Program, stores: Stores, boxes: Boxes, address: Ints, pool: _
         (rotated, _walked(program, stores, boxes, demand, pool, stays)),
         key=lambda filled: len(filled.moves),
     )
+
+
+def _in_pieces(program: Program, boxes: Boxes, filled: _Filled, pool: _Pool) -> _Filled:
+    """Saves and reloads of PSUM tiles written in part become one of each piece that was written.
+
+    The last column of such a move is an operand that wrote the piece, −1 where all of it moves.
+    """
+    if pool.memory is not Memory.PSUM or not len(filled.moves):
+        return filled
+    rows: list[tuple[int, int, int, int]] = []
+    pieces: dict[int, list[int]] = {}
+    for before, kind, stay, load in filled.moves.tolist():
+        s = int(filled.stays[stay, 0])
+        if kind == SAVE:
+            pieces[s] = _written_pieces(program, boxes, s, before)
+        parts = pieces[s] if kind in (SAVE, RELOAD) else [load]
+        rows.extend((before, kind, stay, part) for part in parts)
+    return dataclasses.replace(filled, moves=np.array(rows, np.int64))
+
+
+def _written_pieces(program: Program, boxes: Boxes, s: int, before: int) -> list[int]:
+    """Operands that wrote the tile's different pieces before an instruction; [−1] for all of it."""
+    storage = program.storages[s]
+    mine = (boxes.storage == s) & (boxes.mode != _READ) & (boxes.instruction < before)
+    pieces: dict[tuple[Layout, int], int] = {}
+    painted = np.zeros((storage.shape[0], storage.partition_bytes), np.bool_)
+    for k in np.flatnonzero(mine).tolist():
+        layout, offset = _operand_layout(program, boxes, k), int(program.offset[k])
+        pieces.setdefault((layout, offset), k)
+        steps = (storage.partition_bytes, *(step for step, _ in layout.pattern), 1)
+        shape = (*layout.shape, itemsize(layout.dtype))
+        np.ndarray(shape, np.bool_, painted.data, offset, steps)[...] = True
+    return [-1] if painted.all() else list(pieces.values())
+
+
+def _operand_layout(program: Program, boxes: Boxes, k: int) -> Layout:
+    index = int(boxes.instruction[k])
+    access, _, _ = program.operands(index)[k - int(program.first_operand[index])]
+    return access.layout
 
 
 def _demand(program: Program, stores: Stores, boxes: Boxes, address: Ints, pool: _Pool) -> _Demand:
@@ -350,9 +391,11 @@ def _overlap(
     )
 
 
-def _rewritten(program: Program, filled: _Filled, pool: _Pool) -> tuple[Program, Ints, Ints]:
+def _rewritten(
+    program: Program, boxes: Boxes, filled: _Filled, pool: _Pool
+) -> tuple[Program, Ints, Ints]:
     """The program with its moves, the addresses, and the indices of the added instructions."""
-    number = _Renumbered(program, filled, pool)
+    number = _Renumbered(program, boxes, filled, pool)
     dropped = filled.moves[filled.moves[:, 1] == DROP, 3]
     moves = filled.moves[filled.moves[:, 1] != DROP]
     before = moves[:, 0]
@@ -398,7 +441,8 @@ def _rewritten(program: Program, filled: _Filled, pool: _Pool) -> tuple[Program,
 class _Renumbered:
     """Storages of the rewritten program: later stays and spill areas are new ones at the end."""
 
-    def __init__(self, program: Program, filled: _Filled, pool: _Pool) -> None:
+    def __init__(self, program: Program, boxes: Boxes, filled: _Filled, pool: _Pool) -> None:
+        self.boxes = boxes
         self.storages = list(program.storages)
         self.new_addresses: list[int] = []
         self.of_stay: list[int] = []
@@ -417,14 +461,18 @@ class _Renumbered:
     def move(
         self, program: Program, kind: int, stay: int, load: int
     ) -> tuple[Form, list[tuple[int, int]]]:
-        """The instruction of a move and its operands."""
+        """The instruction of a move and its operands. `load`: the instruction that a fetch repeats,
+        or the operand that wrote the piece to move.
+        """
         if kind == FETCH:
             return self._fetch(program, stay, load)
         s = self.of[stay]
         if s not in self.spill_of:
             self.spill_of[s] = self._add_spill(program.storages[s])
-        form = _move_form(program.storages[s], kind, self.pool)
-        pair = [(self.of_stay[stay], 0), (self.spill_of[s], 0)]
+        layout = None if load < 0 else _operand_layout(program, self.boxes, load)
+        offset = 0 if load < 0 else int(program.offset[load])
+        form = _move_form(program.storages[s], layout, kind, self.pool)
+        pair = [(self.of_stay[stay], offset), (self.spill_of[s], offset)]
         return form, pair if kind == RELOAD else pair[::-1]
 
     def _fetch(self, program: Program, stay: int, load: int) -> tuple[Form, list[tuple[int, int]]]:
@@ -451,11 +499,11 @@ class _Renumbered:
         return self._add(area, f"{storage.name}.spill", -1)
 
 
-def _move_form(storage: Storage, kind: int, pool: _Pool) -> Form:
-    """The instruction that saves or reloads a whole tile."""
+def _move_form(storage: Storage, piece: Layout | None, kind: int, pool: _Pool) -> Form:
+    """The instruction that saves or reloads a tile, or a piece of a PSUM tile."""
     width, row = itemsize(storage.dtype), storage.partition_bytes
     partitions, elements = storage.shape[0], row // width
-    tile = Layout(pool.memory, storage.dtype, partitions, ((width, elements),))
+    tile = piece or Layout(pool.memory, storage.dtype, partitions, ((width, elements),))
     attributes: tuple[tuple[str, str | bool], ...] = ()
     if pool.memory is Memory.PSUM:
         area, op = dataclasses.replace(tile, memory=Memory.SBUF), "tensor_copy"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import json
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -230,13 +231,39 @@ class Accuracy:
     worst_id: str
 
 
+WHOLE = "whole kernels"
+
+
+def kernel_accuracy(points: tuple[Point, ...]) -> dict[str, Accuracy]:
+    """The errors over whole kernels of each chip that has any."""
+    chips = sorted({point.published.chip for point in points})
+    groups = [
+        (chip, group)
+        for chip in chips
+        for group in accuracy(tuple(p for p in points if p.published.chip == chip))
+    ]
+    return {chip: group for chip, group in groups if group.group == WHOLE}
+
+
+def accuracy_text(errors: Mapping[str, Accuracy]) -> str:
+    """`accuracy.json`: to a hundredth of a percent, since the last digits say nothing."""
+    figures = {
+        chip: {
+            "count": group.count,
+            "median": round(group.median, 4),
+            "worst": round(group.worst, 4),
+            "worst_id": group.worst_id,
+        }
+        for chip, group in errors.items()
+    }
+    return json.dumps(figures, indent=2) + "\n"
+
+
 def accuracy(points: tuple[Point, ...]) -> tuple[Accuracy, ...]:
     """Latencies and single instructions apart from engine-active percentages; A and B rows only."""
     good = [p for p in points if p.published.quality in "AB" and p.error is not None]
     groups = {
-        "whole kernels": [
-            p for p in good if p.published.unit == "ms" or "whole" in p.published.kernel
-        ],
+        WHOLE: [p for p in good if p.published.unit == "ms" or "whole" in p.published.kernel],
         "engine active": [p for p in good if p.published.unit == "percent"],
     }
     known = {id(p) for group in groups.values() for p in group}

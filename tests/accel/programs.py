@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from accel.dtypes import itemsize, numpy_dtype
-from accel.isa import row
+from accel.isa import Role, row
 from accel.program import Access, Engine, Form, Kind, Layout, Memory, Mode, Storage
 from accel.sim.evaluate import Values
 
@@ -24,10 +24,15 @@ def form(op: str, engine: Engine = Engine.ANY, attributes: dict | None = None, *
     """A form over whole tensors; each operand is a Layout or a shape, modes as the table says."""
     roles = {role.name: role for role in row(op).roles}
     accesses = tuple(
-        Access(name, roles[name].mode, value if isinstance(value, Layout) else layout(value))
+        Access(name, _mode(roles.get(name)), value if isinstance(value, Layout) else layout(value))
         for name, value in operands.items()
     )
     return Form(op, engine, accesses, tuple(sorted((attributes or {}).items())))
+
+
+def _mode(role: Role | None) -> Mode:
+    """As the table says; the index of an operand is read."""
+    return Mode.READ if role is None else role.mode
 
 
 def run(op: str, attributes: dict | None = None, engine: Engine = Engine.ANY, **operands):

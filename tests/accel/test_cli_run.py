@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,32 @@ def test_a_run_prints_latency_and_what_bounds_it(run: Run) -> None:
     assert "hbm read, written     256.00 KiB, 256.00 KiB" in out
     assert "spilled, reloaded     0 B, 0 B" in out
     assert err == ""
+
+
+def test_a_run_says_how_far_its_chip_is_validated(run: Run) -> None:
+    _, validated, _ = run(*SCALE)
+    _, not_validated, _ = run(*SCALE, "--chip", "trn3")
+
+    assert re.search(
+        r"timing model +median error [\d.]+ %, worst \d+ % over \d+ published", validated
+    )
+    assert re.search(r"timing model +not validated", not_validated)
+
+
+def test_the_files_written_are_named(run: Run, tmp_path: Path) -> None:
+    trace, program = tmp_path / "t.json", tmp_path / "p.txt"
+
+    _, out, _ = run(*SCALE, "--trace", str(trace), "--program", str(program))
+
+    assert f"timeline in           {trace}, which ui.perfetto.dev opens" in out
+    assert f"instructions in       {program}" in out
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"accel {project['version']}\n"
 
 
 def test_json_has_metrics_and_outputs(run: Run) -> None:
@@ -326,3 +353,22 @@ def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
 
     assert main(["chips"]) == 0
+
+
+def test_float32_products_follow_the_machine_where_asked(run: Run) -> None:
+    matmul = ("narrow_matmul", "--input", "lhs_t=128x64:float32", "--input", "rhs=128x64:float32")
+    results = [
+        run(*matmul, "--values", "--json", "--fp32-matmul", choice)[1]
+        for choice in ("exact", "device")
+    ]
+    exact, device = (json.loads(text)["results"][0]["mean"] for text in results)
+
+    assert exact != device
+    assert exact == pytest.approx(device, rel=1e-2)
+
+
+def test_an_unknown_float32_matmul_is_named(run: Run) -> None:
+    code, _, err = run(*SCALE, "--fp32-matmul", "fast")
+
+    assert code == 2
+    assert "unknown float32 matmul 'fast'" in err

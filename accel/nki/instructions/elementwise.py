@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from accel.nki.enums import engine, operation_name, reduce_cmd
+from accel.nki.objects import NkiInstruction
 from accel.nki.operands import (
     READ,
     WRITE,
     Scalar,
+    command,
     flag,
     given,
     record,
@@ -24,10 +26,10 @@ def tensor_tensor(
     op: object,
     engine: engine = engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = data1 op data2."""
     operands = (("dst", WRITE, dst), ("data1", READ, data1), ("data2", READ, data2))
-    record("tensor_tensor", operands, (("op", operation_name(op)),), engine)
+    return record("tensor_tensor", operands, (("op", operation_name(op)),), engine)
 
 
 def tensor_scalar(
@@ -41,7 +43,7 @@ def tensor_scalar(
     reverse1: bool = False,
     engine: engine = engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = (data op0 operand0) op1 operand1; operands are numbers or one value a partition."""
     operands: list[Operand] = [("dst", WRITE, dst), ("data", READ, data)]
     first = operation_name(op0)
@@ -57,7 +59,7 @@ def tensor_scalar(
         reverse0=flag(reverse0),
         reverse1=flag(reverse1),
     )
-    record("tensor_scalar", operands, attributes, engine)
+    return record("tensor_scalar", operands, attributes, engine)
 
 
 def scalar_tensor_tensor(
@@ -70,7 +72,7 @@ def scalar_tensor_tensor(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = (data op0 operand0) op1 operand1, operand1 being a tile like data."""
     operands: list[Operand] = [("dst", WRITE, dst), ("data", READ, data)]
     value0 = scalar(operands, "operand0", operand0)
@@ -82,7 +84,7 @@ def scalar_tensor_tensor(
         reverse0=flag(reverse0),
         reverse1=flag(reverse1),
     )
-    record("scalar_tensor_tensor", operands, attributes)
+    return record("scalar_tensor_tensor", operands, attributes)
 
 
 def tensor_tensor_scan(
@@ -95,7 +97,7 @@ def tensor_tensor_scan(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst[:, i] = (data0[:, i] op0 dst[:, i − 1]) op1 data1[:, i], starting from `initial`."""
     operands: list[Operand] = [("dst", WRITE, dst), ("data0", READ, data0), ("data1", READ, data1)]
     start = scalar(operands, "initial", initial)
@@ -106,7 +108,7 @@ def tensor_tensor_scan(
         reverse0=flag(reverse0),
         reverse1=flag(reverse1),
     )
-    record("tensor_tensor_scan", operands, attributes)
+    return record("tensor_tensor_scan", operands, attributes)
 
 
 def activation(
@@ -119,16 +121,16 @@ def activation(
     reduce_res: Tensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = op(data × scale + bias); the accumulator registers follow `reduce_cmd`."""
     operands, attributes = _activated(dst, op, data, bias, scale)
     if reduce_res is not None:
         operands.append(("reduce_res", WRITE, reduce_res))
     extra = given(
-        reduce_cmd=None if reduce_cmd.value == "idle" else reduce_cmd.value,
+        reduce_cmd=command(reduce_cmd, "idle"),
         reduce_op=None if reduce_op is None else operation_name(reduce_op),
     )
-    record("activation", operands, tuple(sorted(attributes + extra)))
+    return record("activation", operands, tuple(sorted(attributes + extra)))
 
 
 def activation_reduce(
@@ -140,12 +142,12 @@ def activation_reduce(
     bias: Scalar | None = None,
     scale: Scalar = 1.0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """`activation` that also leaves the sum over the free axes in reduce_res."""
     operands, attributes = _activated(dst, op, data, bias, scale)
     operands.append(("reduce_res", WRITE, reduce_res))
     extra = (("reduce_op", operation_name(reduce_op)),)
-    record("activation_reduce", operands, tuple(sorted(attributes + extra)))
+    return record("activation_reduce", operands, tuple(sorted(attributes + extra)))
 
 
 def _activated(
@@ -162,6 +164,6 @@ def _activated(
     return operands, attributes
 
 
-def reciprocal(dst: Tensor, data: Tensor, name: str | None = None) -> None:
+def reciprocal(dst: Tensor, data: Tensor, name: str | None = None) -> NkiInstruction:
     """dst = 1 ÷ data on the vector engine."""
-    record("reciprocal", (("dst", WRITE, dst), ("data", READ, data)))
+    return record("reciprocal", (("dst", WRITE, dst), ("data", READ, data)))

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from accel.nki.enums import engine, matmul_perf_mode
+from accel.nki.objects import NkiInstruction
 from accel.nki.operands import ACCUMULATE, READ, WRITE, flag, given, integers, record
 from accel.nki.recorder import Attributes
 from accel.nki.tensor import Tensor
@@ -23,7 +24,7 @@ def nc_matmul(
     tile_size: Sequence[int] = (),
     perf_mode: matmul_perf_mode = matmul_perf_mode.none,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst[M, N] (+)= stationary[K, M].T @ moving[K, N] in PSUM.
 
     `accumulate=None`: elements not written since their allocation are overwritten, others added to.
@@ -42,7 +43,7 @@ def nc_matmul(
         ("stationary", READ, stationary),
         ("moving", READ, moving),
     )
-    record("nc_matmul", operands, attributes)
+    return record("nc_matmul", operands, attributes)
 
 
 @functools.cache
@@ -68,6 +69,6 @@ def _attributes(
 
 def nc_transpose(
     dst: Tensor, data: Tensor, engine: engine = engine.unknown, name: str | None = None
-) -> None:
+) -> NkiInstruction:
     """dst = data.T: up to 128×128 from SBUF to PSUM on the tensor engine, 32×32 on the vector."""
-    record("nc_transpose", (("dst", WRITE, dst), ("data", READ, data)), (), engine)
+    return record("nc_transpose", (("dst", WRITE, dst), ("data", READ, data)), (), engine)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from accel.nki.enums import operation_name, reduce_cmd
-from accel.nki.operands import READ, WRITE, flag, given, integers, number, record, scalar
+from accel.nki.objects import NkiInstruction
+from accel.nki.operands import READ, WRITE, command, flag, given, integers, number, record, scalar
 from accel.nki.recorder import Operand
 from accel.nki.tensor import Tensor
 
@@ -20,14 +21,14 @@ def iota(
     offset: int = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst[p, i, …] = offset + p × channel_multiplier + Σ step × index over `[[step, count], …]`."""
     attributes = given(
         channel_multiplier=int(channel_multiplier),
         offset=int(offset),
         pattern=integers(pattern, "pattern"),
     )
-    record("iota", (("dst", WRITE, dst),), attributes)
+    return record("iota", (("dst", WRITE, dst),), attributes)
 
 
 def affine_select(
@@ -39,8 +40,16 @@ def affine_select(
     cmp_op: object = "equal",
     offset: int = 0,
     name: str | None = None,
-) -> None:
-    """dst = on_true_tile where the affine value of the position compares true with 0."""
+) -> NkiInstruction:
+    """dst = on_true_tile where the affine value of the position compares true with 0.
+
+    The order of NKI 0.2, in which offset is the third argument, is told by its types.
+    """
+    if isinstance(on_false_value, Tensor):
+        # (dst, pattern, offset, channel_multiplier, on_true_tile, on_false_value[, cmp_op])
+        first, step, tile = channel_multiplier, on_true_tile, on_false_value
+        value, compared = cmp_op, offset or "equal"
+        return affine_select(dst, pattern, step, tile, value, compared, first, name)
     attributes = given(
         channel_multiplier=int(channel_multiplier),
         cmp=operation_name(cmp_op),
@@ -48,7 +57,9 @@ def affine_select(
         on_false=number(on_false_value, "on_false_value"),
         pattern=integers(pattern, "pattern"),
     )
-    record("affine_select", (("dst", WRITE, dst), ("on_true", READ, on_true_tile)), attributes)
+    return record(
+        "affine_select", (("dst", WRITE, dst), ("on_true", READ, on_true_tile)), attributes
+    )
 
 
 def range_select(
@@ -64,7 +75,7 @@ def range_select(
     range_start: float = 0,
     on_false_value: float = FLOAT32_MIN,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = on_true_tile where (index op0 bound0) and (index op1 bound1), else the false value."""
     operands: list[Operand] = [("dst", WRITE, dst)]
     if reduce_res is not None:
@@ -79,10 +90,10 @@ def range_select(
         comp_op1=operation_name(comp_op1),
         on_false=number(on_false_value, "on_false_value"),
         range_start=number(range_start, "range_start"),
-        reduce_cmd=reduce_cmd.value,
+        reduce_cmd=command(reduce_cmd, ""),
         reduce_op=operation_name(reduce_op),
     )
-    record("range_select", operands, attributes)
+    return record("range_select", operands, attributes)
 
 
 def select_reduce(
@@ -95,7 +106,7 @@ def select_reduce(
     reduce_op: object = "maximum",
     reverse_pred: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """dst = on_true where predicate is not 0, else on_false."""
     operands: list[Operand] = [
         ("dst", WRITE, dst),
@@ -105,11 +116,11 @@ def select_reduce(
     value = scalar(operands, "on_false", on_false)
     if reduce_res is not None:
         operands.append(("reduce_res", WRITE, reduce_res))
-    reduces = reduce_cmd.value != "idle"
+    told = command(reduce_cmd, "idle")
     attributes = given(
         on_false=value,
-        reduce_cmd=reduce_cmd.value if reduces else None,
-        reduce_op=operation_name(reduce_op) if reduces else None,
+        reduce_cmd=told,
+        reduce_op=None if told is None else operation_name(reduce_op),
         reverse_pred=flag(reverse_pred),
     )
-    record("select", operands, attributes)
+    return record("select", operands, attributes)

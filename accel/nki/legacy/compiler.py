@@ -11,6 +11,7 @@ from accel.errors import KernelError
 from accel.nki.enums import MemoryRegion
 from accel.nki.geometry import Shape
 from accel.nki.legacy.buffers import Allocator, Place, modulo
+from accel.nki.legacy.session import active_session
 from accel.program import Memory
 
 PSUM_BANK_BYTES = 2048
@@ -25,7 +26,7 @@ def _sbuf_alloc(func: Callable[..., Place]) -> Allocator:
         start, byte = func(idx=block, pdim_size=partitions, fdim_size=width)
         return byte, start
 
-    return Allocator(Memory.SBUF, place)
+    return _first(Allocator(Memory.SBUF, place))
 
 
 def _sbuf_mod_alloc(
@@ -41,7 +42,7 @@ def _sbuf_mod_alloc(
     def place(block: Shape, partitions: int, width: int) -> Place:
         return base_addr + modulo(num_free_tiles, block, "num_free_tiles") * width, base_partition
 
-    return Allocator(Memory.SBUF, place)
+    return _first(Allocator(Memory.SBUF, place))
 
 
 def _psum_alloc(func: Callable[..., tuple[int, int, int]]) -> Allocator:
@@ -51,7 +52,7 @@ def _psum_alloc(func: Callable[..., tuple[int, int, int]]) -> Allocator:
         bank, start, byte = func(idx=block, pdim_size=partitions, fdim_size=width)
         return bank * PSUM_BANK_BYTES + byte, start
 
-    return Allocator(Memory.PSUM, place)
+    return _first(Allocator(Memory.PSUM, place))
 
 
 def _psum_mod_alloc(
@@ -71,7 +72,13 @@ def _psum_mod_alloc(
         byte = base_addr + modulo(num_free_tiles, block, "num_free_tiles") * width
         return bank * PSUM_BANK_BYTES + byte, base_partition
 
-    return Allocator(Memory.PSUM, place)
+    return _first(Allocator(Memory.PSUM, place))
+
+
+def _first(allocator: Allocator) -> Allocator:
+    """In a loop, the allocator of its first turn: the older compiler reads loop bodies once."""
+    active = active_session()
+    return allocator if active is None else active.bodies.first(allocator)
 
 
 def _one_partition_tile(counts: Sequence[int]) -> None:

@@ -1,16 +1,24 @@
-"""Functions of the older language that are several instructions: softmax, norms, moments, where."""
+"""Functions of the older language that no one instruction computes as it is called.
+
+Softmax, norms, moments, rounding, where. How the compiler of that language expanded them is not
+published for all: values are exact, the instructions are the fewest we know.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from accel.errors import KernelError
 from accel.nki.enums import reduce_cmd
+from accel.nki.instructions.elementwise import activation
+from accel.nki.instructions.moves import tensor_copy
 from accel.nki.instructions.patterns import select_reduce
+from accel.nki.instructions.reductions import nc_n_gather
 from accel.nki.jit import tensor_values
-from accel.nki.legacy import isa
+from accel.nki.legacy import isa, lowering
 from accel.nki.legacy.index import Mask
 from accel.nki.legacy.session import session
 from accel.nki.legacy.tile import (
@@ -22,6 +30,7 @@ from accel.nki.legacy.tile import (
     broadcast,
     issue,
     kind_of,
+    unmasked,
 )
 from accel.nki.tiles import promoted
 from accel.program import Memory
@@ -30,7 +39,7 @@ Axes = int | Sequence[int]
 
 
 def where(
-    condition: Tile, x: Operated, y: Operated, dtype: DType | None, mask: Mask | None
+    condition: Tile, x: Operated, y: Operated, dtype: DType | None, mask: Mask | bool | None
 ) -> Tile:
     """x where condition is not 0, else y: one select, branches exchanged if x is a number."""
     chosen, other, reverse = (x, y, False) if isinstance(x, Tile) else (y, x, True)
@@ -63,7 +72,7 @@ def mean(
     axis: Axes,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     keepdims: bool = False,
     **_: object,
 ) -> Tile:
@@ -73,7 +82,7 @@ def mean(
 
 
 def var(
-    x: Tile, axis: Axes, *, dtype: DType | None = None, mask: Mask | None = None, **_: object
+    x: Tile, axis: Axes, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
 ) -> Tile:
     """The mean over free axes of the squared distance from their mean."""
     centred = binary("subtract", x, mean(x, axis, dtype="float32", keepdims=True, mask=mask))
@@ -90,7 +99,7 @@ def _extent(x: Tile, axis: Axes) -> int:
 
 
 def softmax(
-    x: Tile, axis: Axes, *, dtype: DType | None = None, mask: Mask | None = None, **_: object
+    x: Tile, axis: Axes, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
 ) -> Tile:
     """exp(x − max) ÷ its sum over the free axes, which `axis` must all name."""
     _all_free(x, axis, "softmax")
@@ -118,7 +127,7 @@ def rms_norm(
     epsilon: float = 1e-06,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     **_: object,
 ) -> Tile:
     """x ÷ sqrt(Σ x² ÷ n + epsilon) × w over the free axes."""
@@ -135,6 +144,64 @@ def _all_free(x: Tile, axis: Axes, what: str) -> None:
     axes = {n % x.ndim for n in ((axis,) if isinstance(axis, int) else axis)}
     if axes != set(range(1, x.ndim)):
         raise KernelError(f"{what}: axis {axis} of {x.ndim} axes, needs every free axis")
+
+
+def floor(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
+    """x − (x mod 1)."""
+    rest = isa.tensor_scalar(x, "mod", 1.0, dtype="float32", mask=mask)
+    return binary("subtract", x, rest, dtype=kind_of(dtype, x.kind), mask=mask)
+
+
+def ceil(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
+    """x + (−x mod 1)."""
+    rest = isa.tensor_scalar(
+        x, "multiply", -1.0, op1="mod", operand1=1.0, dtype="float32", mask=mask
+    )
+    return binary("add", x, rest, dtype=kind_of(dtype, x.kind), mask=mask)
+
+
+def trunc(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
+    """x − sign(x) (|x| mod 1)."""
+    rest = isa.tensor_scalar(x, "abs", 0.0, op1="mod", operand1=1.0, dtype="float32", mask=mask)
+    sign = isa.activation("sign", x, dtype="float32", mask=mask)
+    signed = binary("multiply", rest, sign, mask=mask)
+    return binary("subtract", x, signed, dtype=kind_of(dtype, x.kind), mask=mask)
+
+
+def cos(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
+    """The sine a quarter turn on."""
+    kind, box = kind_of(dtype, x.kind), box_of(mask, x.shape)
+    return issue(activation, x.shape, kind, box=box, op="sin", data=x, bias=math.pi / 2)
+
+
+def tan(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
+    """The sine ÷ the cosine."""
+    sine = isa.activation("sin", x, dtype="float32", mask=mask)
+    cosine = cos(x, dtype="float32", mask=mask)
+    return binary("divide", sine, cosine, dtype=kind_of(dtype, x.kind), mask=mask)
+
+
+def gather_flattened(
+    data: Tile, indices: Tile, *, dtype: DType | None = None, **options: object
+) -> Tile:
+    """data[p, indices[p, …]]: in each partition the elements at positions of the free axes."""
+    unmasked("gather_flattened", options, indices.shape)
+    shape, rows = indices.shape, lowering.flattened(data.tensor)
+    places = lowering.flattened(indices.tensor)
+    found = issue(nc_n_gather, places.shape, data.kind, data=rows, indices=places)
+    if kind_of(dtype, data.kind) != data.kind:
+        found = issue(tensor_copy, places.shape, kind_of(dtype, ""), src=found)
+    return found if shape == places.shape else found.reshape(shape)
 
 
 def device_print(prefix: str, x: Tile) -> None:

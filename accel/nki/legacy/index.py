@@ -13,6 +13,8 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from accel.errors import KernelError
 
 Axis = tuple[int, int]
@@ -39,7 +41,10 @@ class Index:
 
     __array_ufunc__ = None  # numpy integers hand their arithmetic over to this class
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("axes", "base")
+    __slots__ = ("_column", "_row", "axes", "base")
+
+    _column: Index
+    _row: Index
 
     def __init__(self, base: int, axes: tuple[Axis, ...]) -> None:
         self.base = base
@@ -115,12 +120,12 @@ class Index:
         )
 
     def __getitem__(self, key: object) -> Index:
-        """Only new axes and whole axes: `nl.arange(128)[:, None]`, which has a fast path."""
+        """Only new axes and whole axes; `nl.arange(128)[:, None]` is made once."""
         if type(key) is tuple and len(key) == 2 and len(self.axes) == 1:
             if key[1] is None and key[0] == _WHOLE:
-                return Index(self.base, (self.axes[0], UNUSED))
+                return self._as_column()
             if key[0] is None and key[1] == _WHOLE:
-                return Index(self.base, (UNUSED, self.axes[0]))
+                return self._as_row()
         axes: list[Axis] = []
         own = iter(self.axes)
         for part in key if isinstance(key, tuple) else (key,):
@@ -131,6 +136,20 @@ class Index:
             else:
                 raise KernelError(f"index expression indexed with {part!r}", "use None or : alone")
         return Index(self.base, (*axes, *own))
+
+    def _as_column(self) -> Index:
+        try:
+            return self._column
+        except AttributeError:
+            self._column = Index(self.base, (self.axes[0], UNUSED))
+            return self._column
+
+    def _as_row(self) -> Index:
+        try:
+            return self._row
+        except AttributeError:
+            self._row = Index(self.base, (UNUSED, self.axes[0]))
+            return self._row
 
     def __ge__(self, other: Index | int) -> Mask:
         return Mask((self - other,))
@@ -155,10 +174,14 @@ class Index:
 class Mask:
     """All `conditions` hold, each `index >= 0`."""
 
+    __array_ufunc__ = None  # numpy truth values hand their arithmetic over to this class
+
     conditions: tuple[Index, ...]
 
-    def __and__(self, other: Mask) -> Mask:
-        return Mask(self.conditions + other.conditions)
+    def __and__(self, other: Mask | bool) -> Mask:
+        return Mask(self.conditions + mask_of(other).conditions)
+
+    __rand__ = __and__
 
     def __or__(self, other: Mask) -> Mask:
         raise KernelError("mask with | is not a conjunction", "split it, or use nl.where")
@@ -168,6 +191,18 @@ class Mask:
             "a comparison of index expressions has no single truth value",
             "pass it as mask=, and join several with &",
         )
+
+
+_NEVER = Mask((Index(-1, ()),))
+
+
+def mask_of(given: object) -> Mask:
+    """A `mask=` argument as a mask; conditions on numbers alone are Python's true and false."""
+    if isinstance(given, Mask):
+        return given
+    if isinstance(given, (bool, np.bool_)):
+        return Mask(()) if given else _NEVER
+    raise KernelError(f"mask is {type(given).__name__}, needs a comparison of index expressions")
 
 
 Window = tuple[int, int]

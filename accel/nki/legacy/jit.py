@@ -1,8 +1,8 @@
 """`neuronxcc.nki`: decorators that run a kernel of the older form, and `benchmark`.
 
 A kernel is the same `Kernel` object as in the newer form, with the dialect below: it sees `Tile`s,
-and the programs of a grid run one after another on one core, as the older compiler places them
-unless told otherwise.
+and the programs of a grid run one after another on one core, unless the grid says with `nl.nc` how
+they are spread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import overload
 
 from accel.nki import jit as running
 from accel.nki.jit import Dialect, Kernel, default_chip
-from accel.nki.legacy.session import recording_session
+from accel.nki.legacy.grid import core_of
+from accel.nki.legacy.session import recording_session, session
 from accel.nki.legacy.tile import Tile
 from accel.nki.tensor import Tensor
 
@@ -22,7 +23,11 @@ def _unwrap(value: object) -> Tensor | None:
     return value.tensor if isinstance(value, Tile) else None
 
 
-DIALECT = Dialect("neuronxcc", Tile, _unwrap, recording_session, spreads=False)
+def _settle() -> None:
+    session().flush()
+
+
+DIALECT = Dialect("neuronxcc", Tile, _unwrap, recording_session, core_of, _settle)
 
 Function = Callable[..., object]
 Decorator = Callable[[Function], Kernel]

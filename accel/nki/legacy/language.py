@@ -34,10 +34,13 @@ from accel.nki.legacy.buffers import (
     zeros,
     zeros_like,
 )
+from accel.nki.legacy.grid import nc, spmd_dim
 from accel.nki.legacy.index import Mask, arange, mgrid
 from accel.nki.legacy.isa import fp32
+from accel.nki.legacy.loops import affine_range, loop_reduce, static_range
 from accel.nki.legacy.session import session
 from accel.nki.legacy.tile import (
+    Box,
     DType,
     Operated,
     Tile,
@@ -47,17 +50,21 @@ from accel.nki.legacy.tile import (
     emit,
     issue,
     kind_of,
+    unmasked,
 )
 from accel.nki.legacy.views import clipped, fits, fitted
 from accel.nki.tensor import Tensor
 from accel.program import Memory
 
 __all__ = [
+    "affine_range",
     "arange",
     "empty_like",
     "fp32",
     "full",
+    "loop_reduce",
     "mgrid",
+    "nc",
     "ndarray",
     "num_programs",
     "ones",
@@ -65,6 +72,8 @@ __all__ = [
     "program_ndim",
     "shared_constant",
     "shared_identity_matrix",
+    "spmd_dim",
+    "static_range",
     "tile_size",
     "zeros",
     "zeros_like",
@@ -83,23 +92,7 @@ hbm, private_hbm, shared_hbm = MemoryRegion.hbm, MemoryRegion.private_hbm, Memor
 par_dim = ParDim
 
 
-class nc(int):
-    """A grid extent whose positions are spread over that many cores."""
-
-
-def spmd_dim(extent: int, inner: int) -> int:
-    """A grid extent with `inner` cores inside; recorded as extent × inner programs in order."""
-    return int(extent) * int(inner)
-
-
-def affine_range(
-    start: int, stop: int | None = None, step: int = 1, *, directives: object = None
-) -> range:
-    """A loop; kernels are recorded unrolled, in order."""
-    return range(start) if stop is None else range(start, stop, step)
-
-
-sequential_range = static_range = affine_range
+sequential_range = affine_range
 
 
 def program_id(axis: int = 0) -> int:
@@ -125,7 +118,9 @@ def ds(start: int, size: int) -> slice:
     return slice(start, start + size)
 
 
-def load(src: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_: object) -> Tile:
+def load(
+    src: Tile, *, mask: Mask | bool | None = None, dtype: DType | None = None, **_: object
+) -> Tile:
     """The HBM view as an SBUF tile; axis 0 becomes the partition axis."""
     box = None if mask is None else box_of(mask, src.shape)
     source = _tensor_in_hbm(src.within(box), "load: src")
@@ -135,11 +130,24 @@ def load(src: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_
         source = fitted(source, shape)
         box = None if box is None else (*box, (0, 1))
     kind = source.geometry.dtype if dtype is None else kind_of(dtype, "")
+    if source.chosen is not None:
+        return _gathered(source, kind, box)
     return issue(dma_copy, shape, kind, box=box, src=source)
 
 
-def load_transpose2d(src: Tile, *, dtype: DType | None = None, **_: object) -> Tile:
+def _gathered(source: Tensor, kind: str, box: Box | None) -> Tile:
+    """Rows that a tile picks, into a tile of their own."""
+    target = session().allocate(source.shape, kind, Memory.SBUF)
+    if box is None:
+        emit(dma_copy, dst=target, src=source)
+    elif all(count for _, count in box):
+        emit(dma_copy, dst=clipped(target, box), src=clipped(source, box))
+    return Tile(target)
+
+
+def load_transpose2d(src: Tile, *, dtype: DType | None = None, **options: object) -> Tile:
     """The transpose of a two-dimensional HBM view as an SBUF tile."""
+    unmasked("load_transpose2d", options, src.shape)
     source = _tensor_in_hbm(src.tensor, "load_transpose2d: src")
     if source.ndim != 2:
         raise KernelError(f"load_transpose2d: src has {source.ndim} axes, needs 2")
@@ -147,7 +155,7 @@ def load_transpose2d(src: Tile, *, dtype: DType | None = None, **_: object) -> T
     return tile if kind_of(dtype, tile.kind) == tile.kind else copied(tile, dtype)
 
 
-def store(dst: Tile, value: Operated, *, mask: Mask | None = None, **_: object) -> None:
+def store(dst: Tile, value: Operated, *, mask: Mask | bool | None = None, **_: object) -> None:
     """Writes a tile to an HBM view of the same extents; a PSUM tile by way of SBUF."""
     box = box_of(mask, dst.shape)
     target = _tensor_in_hbm(dst.within(box), "store: dst")
@@ -179,15 +187,18 @@ def _tensor_in_hbm(tensor: Tensor, what: str) -> Tensor:
     return tensor
 
 
-def matmul(x: Tile, y: Tile, *, transpose_x: bool = False, **_: object) -> Tile:
+def matmul(x: Tile, y: Tile, *, transpose_x: bool = False, **options: object) -> Tile:
     """x @ y in PSUM, or x.T @ y where x comes transposed."""
+    unmasked("matmul", options, (x.shape[0], *y.shape[1:]))
     stationary, moving = lowering.matmul_inputs(session(), x.tensor, y.tensor, transpose_x)
     return isa.nc_matmul(Tile(stationary), Tile(moving))
 
 
-def transpose(x: Tile, *, dtype: DType | None = None, **_: object) -> Tile:
+def transpose(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
     """x with partitions and free axis exchanged."""
-    return isa.nc_transpose(x, dtype=dtype)
+    return isa.nc_transpose(x, dtype=dtype, mask=mask)
 
 
 def broadcast_to(src: Tile, *, shape: Sequence[int], **_: object) -> Tile:
@@ -212,7 +223,9 @@ def finfo(dtype: DType) -> ml_dtypes.finfo:
     return ml_dtypes.finfo(numpy_dtype(kind_of(dtype, "")))  # type: ignore[no-untyped-call]
 
 
-def negative(x: Tile, *, dtype: DType | None = None, mask: Mask | None = None, **_: object) -> Tile:
+def negative(
+    x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
+) -> Tile:
     """−x."""
     return binary("multiply", x, -1.0, dtype=dtype, mask=mask)
 
@@ -223,7 +236,7 @@ def where(
     y: Operated,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     **_: object,
 ) -> Tile:
     """x where condition is not 0, else y."""
@@ -237,9 +250,14 @@ def device_print(prefix: str, x: Tile, **_: object) -> None:
 
 mean, var = composites.mean, composites.var
 softmax, rms_norm = composites.softmax, composites.rms_norm
+floor, ceil, trunc = composites.floor, composites.ceil, composites.trunc
+cos, tan = composites.cos, composites.tan
+gather_flattened = composites.gather_flattened
 
 
-def _copy(src: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_: object) -> Tile:
+def _copy(
+    src: Tile, *, mask: Mask | bool | None = None, dtype: DType | None = None, **_: object
+) -> Tile:
     """A copy in SBUF."""
     return copied(src, dtype, mask)
 
@@ -249,7 +267,7 @@ def _binary(name: str) -> Callable[..., Tile]:
         x: Operated,
         y: Operated,
         dtype: DType | None = None,
-        mask: Mask | None = None,
+        mask: Mask | bool | None = None,
         **_: object,
     ) -> Tile:
         return binary(name, x, y, dtype=_logical(dtype), mask=mask)
@@ -265,7 +283,7 @@ def _logical(dtype: DType | None) -> DType | None:
 
 def _unary(name: str) -> Callable[..., Tile]:
     def apply(
-        x: Tile, *, dtype: DType | None = None, mask: Mask | None = None, **_: object
+        x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
     ) -> Tile:
         if name in FUNCTIONS:
             return isa.activation(name, x, dtype=dtype, mask=mask)
@@ -282,7 +300,7 @@ def _reduction(op: str) -> Callable[..., Tile]:
         axis: int | Sequence[int],
         *,
         dtype: DType | None = None,
-        mask: Mask | None = None,
+        mask: Mask | bool | None = None,
         keepdims: bool = False,
         **_: object,
     ) -> Tile:

@@ -17,6 +17,9 @@ from accel.program import Engine, Memory, Mode
 BROADCAST_COLUMNS = 512
 """Columns of one ones-matmul: the most that the moving operand and one PSUM bank of fp32 take."""
 
+BLOCK = 32
+"""Rows and columns that the vector engine transposes at once."""
+
 
 def moved(session: Session, source: Tensor, dtype: str, engine: Engine = Engine.ANY) -> Tensor:
     """A copy of `source` in SBUF."""
@@ -49,6 +52,23 @@ def transposed(session: Session, data: Tensor) -> Tensor:
     target = session.allocate(source.shape[::-1], data.dtype, Memory.PSUM)
     operands = (("dst", Mode.WRITE, target), ("data", Mode.READ, source))
     session.emit("nc_transpose", Engine.TENSOR, operands)
+    return target
+
+
+def transposed_in_blocks(session: Session, data: Tensor) -> Tensor:
+    """The tile transposed by the vector engine, which does up to 32×32 elements at once."""
+    source = flattened(data)
+    rows, columns = source.shape
+    target = session.allocate((columns, rows), data.dtype, Memory.SBUF)
+    for row in range(0, rows, BLOCK):
+        for column in range(0, columns, BLOCK):
+            down = slice(row, min(row + BLOCK, rows))
+            across = slice(column, min(column + BLOCK, columns))
+            operands = (
+                ("dst", Mode.WRITE, target[across, down]),
+                ("data", Mode.READ, source[down, across]),
+            )
+            session.emit("nc_transpose", Engine.VECTOR, operands)
     return target
 
 
@@ -115,7 +135,7 @@ def _ones_matmul(session: Session, line: Tensor, partitions: int) -> Tensor:
 
 def _ones(session: Session, partitions: int, dtype: str) -> Tensor:
     """A row of ones, made once a kernel."""
-    key = ("ones", partitions, dtype)
+    key = (f"ones on core {session.recorder.core}", partitions, dtype)
     if key not in session.constants:
         target = session.recorder.allocate(
             (1, partitions), dtype, Memory.SBUF, name=f"ones.{partitions}.{dtype}"

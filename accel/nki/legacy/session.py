@@ -23,6 +23,8 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from accel.errors import KernelError
+from accel.nki.legacy.bodies import Bodies, Path
+from accel.nki.legacy.depth import parts_of
 from accel.nki.legacy.index import Window
 from accel.nki.legacy.views import clipped, overlap, whole
 from accel.nki.recorder import Attributes, Operand, Recorder, current, recording
@@ -112,6 +114,19 @@ class Pending:
         self.tensor: Tensor | None = None
 
 
+class Round:
+    """The calls of one `loop_reduce` line while its loops stand at `indices` and the others where
+    they are, and the instruction of each whose result is its reduction so far.
+    """
+
+    __slots__ = ("calls", "indices", "results")
+
+    def __init__(self) -> None:
+        self.indices: tuple[int, ...] = ()
+        self.calls = 0
+        self.results: list[Pending] = []
+
+
 class Session:
     """One kernel being recorded in the older form."""
 
@@ -121,12 +136,14 @@ class Session:
         self.pending: Pending | None = None
         self.zeroed: dict[int, Tensor] = {}
         self.constants: dict[tuple[str, int, str], Tensor] = {}
-        self.templates: dict[tuple[object, ...], Template] = {}
+        self.rounds: dict[tuple[int, Path | None], Round] = {}
+        self.bodies = Bodies()
+        self.templates: dict[object, Template] = {}
         self._held: dict[int, list[weakref.ref[Named]]] = {}
         self._assigned: weakref.ref[Named] | None = None
         self._names: dict[int, str] = {}
 
-    def captured(self, call: Callable[..., None], **arguments: object) -> Instruction:
+    def captured(self, call: Callable[..., object], **arguments: object) -> Instruction:
         """The instruction that a call of `nki.isa` stands for, not emitted."""
         capture = self.capture
         capture.expecting = True
@@ -136,7 +153,7 @@ class Session:
         return capture.kept
 
     def template(
-        self, call: Callable[..., None], target: Tensor, arguments: Mapping[str, object]
+        self, call: Callable[..., object], target: Tensor, arguments: Mapping[str, object]
     ) -> Template:
         """What a call of `nki.isa` stands for, whatever storage its arguments are views of."""
         views = {
@@ -198,7 +215,7 @@ class Session:
     def accumulate(self, pending: Pending, target: Tensor) -> None:
         """Makes the pending matmul add to `target`; all of a zero tile needs no zeroing first."""
         self.pending = None
-        if target.storage in self.zeroed and whole(target):
+        if pending.box is None and target.storage in self.zeroed and whole(target):
             del self.zeroed[target.storage]
         self._write(pending, target)
         pending.spent = True
@@ -236,6 +253,11 @@ class Session:
         try:
             form, places = recorder.form(op, engine, operands, attributes)
         except KernelError as error:
+            parts = list(parts_of(op, operands, attributes))
+            for part in parts:
+                self._append(op, engine, part, attributes, source)
+            if parts:
+                return
             if error.place:
                 raise
             place = str(recorder.builder.sources[source])
@@ -327,9 +349,14 @@ def _overwriting(attributes: Attributes) -> Attributes:
 _SESSION: ContextVar[Session | None] = ContextVar("session", default=None)
 
 
+def active_session() -> Session | None:
+    """The session of the kernel being run, if one of this form is."""
+    return _SESSION.get()
+
+
 def session() -> Session:
     """The session of the kernel being run; KernelError outside of one."""
-    active = _SESSION.get()
+    active = active_session()
     if active is None:
         current()  # says so where no kernel runs at all
         raise KernelError(

@@ -9,11 +9,11 @@ assignment, `tile += value` an instruction that writes in place (on PSUM, a matm
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from accel.dtypes import dtype_name, itemsize, numpy_dtype
+from accel.dtypes import FLOATS, dtype_name, itemsize, numpy_dtype
 from accel.errors import KernelError
 from accel.isa.operators import COMPARISONS
 from accel.nki.enums import engine, operation_name
@@ -21,7 +21,7 @@ from accel.nki.geometry import geometry_of, row_major
 from accel.nki.instructions.elementwise import tensor_scalar, tensor_tensor
 from accel.nki.instructions.moves import memset, tensor_copy
 from accel.nki.legacy import lowering
-from accel.nki.legacy.index import Mask, Window, windows
+from accel.nki.legacy.index import Mask, Window, mask_of, windows
 from accel.nki.legacy.session import Pending, Session, session
 from accel.nki.legacy.views import (
     Loose,
@@ -30,6 +30,7 @@ from accel.nki.legacy.views import (
     fits,
     fitted,
     free_size,
+    limits,
     region,
     repeated,
     same_region,
@@ -49,13 +50,14 @@ class Tile:
     """A view, or an open result. `dtype` is numpy's; `kind` is the language's name of it."""
 
     __array_ufunc__ = None  # numpy numbers on the left hand their arithmetic over
-    __slots__ = ("__weakref__", "_loose", "_pending", "_shared", "_tensor", "origin")
+    __slots__ = ("__weakref__", "_loose", "_pending", "_shared", "_tensor", "limit", "origin")
 
     def __init__(
         self, tensor: Tensor | None = None, pending: Pending | None = None, loose: Loose = ()
     ) -> None:
         self._tensor, self._pending, self._loose = tensor, pending, loose
         self._shared = False
+        self.limit: Mask | None = None  # of `tile[mask]`: what an instruction may use of it
         self.origin: tuple[Tensor, object] | None = None  # the tensor and key it is a view by
 
     @property
@@ -141,6 +143,8 @@ class Tile:
         return self.shape[0]
 
     def __getitem__(self, key: object) -> Tile:
+        if type(key) is Mask:
+            return self._limited(key)
         place = self._tensor
         if place is None or self._loose:
             place = self.tensor
@@ -149,6 +153,12 @@ class Tile:
         tile.origin = (place, key)
         return tile
 
+    def _limited(self, mask: Mask) -> Tile:
+        """The view as an operand of an instruction that happens where the mask holds."""
+        part = Tile(self._place(), None, self._loose + limits(mask))
+        part.limit = mask
+        return part
+
     def __setitem__(self, key: object, value: Tile | Number) -> None:
         if type(value) is Tile and value.origin is not None and self.holds(key, value):
             return
@@ -156,7 +166,8 @@ class Tile:
             self.moved(session().copied(self._place()))
         target, loose = region(self.tensor, key)
         if loose:
-            check_loose(loose, None)
+            made = value.open_result(session()) if isinstance(value, Tile) else None
+            check_loose(loose, None if made is None else made.box)
         assign(target, value)
 
     def reshape(self, shape: int | Sequence[int], *more: int) -> Tile:
@@ -294,7 +305,7 @@ def _open_tensor(shape: Shape, dtype: str, memory: Memory) -> Tensor:
 
 
 def issue(
-    call: Callable[..., None],
+    call: Callable[..., object],
     shape: Shape,
     dtype: str,
     *,
@@ -312,21 +323,22 @@ def issue(
                 place = value.within(box)
             value = arguments[name] = place
         signature.append(value.geometry if type(value) is Tensor else value)
+    seen: object = tuple(signature)
     try:
-        known = tuple(signature)
-        template = active.templates.get(known)
-    except TypeError:  # a list among the arguments
-        known, template = (), None
+        template = active.templates.get(seen)
+    except TypeError:  # an array of one number among the arguments
+        seen = template = None
     if template is None:
-        target = _open_tensor(shape, dtype, memory)
-        template = active.templates[known] = active.template(call, target, arguments)
+        template = active.template(call, _open_tensor(shape, dtype, memory), arguments)
+    if seen is not None:
+        active.templates[seen] = template
     pending = active.defer(template, arguments, shape, dtype, memory)
     if box is not None:
         clip(pending, box)
     return Tile(None, pending)
 
 
-def emit(call: Callable[..., None], **arguments: object) -> None:
+def emit(call: Callable[..., object], **arguments: object) -> None:
     """One instruction of the newer form whose destination is known."""
     active = session()
     for name, value in arguments.items():
@@ -335,14 +347,18 @@ def emit(call: Callable[..., None], **arguments: object) -> None:
     active.emit(*active.captured(call, **arguments))
 
 
-def box_of(mask: Mask | None, shape: Shape) -> Box | None:
+def box_of(mask: object, shape: Shape) -> Box | None:
     """Where an instruction on tiles of `shape` happens; None: everywhere."""
     if mask is None:
         return None
-    if not isinstance(mask, Mask):
-        raise KernelError(f"mask is {type(mask).__name__}, needs a comparison of index expressions")
-    box = windows(mask, shape)
+    box = windows(mask_of(mask), shape)
     return None if all(window == (0, n) for window, n in zip(box, shape, strict=True)) else box
+
+
+def unmasked(what: str, options: Mapping[str, object], shape: Shape) -> None:
+    """KernelError for a mask= that leaves out something, for calls that have no masked form."""
+    if box_of(options.get("mask"), shape) is not None:
+        raise KernelError(f"{what}: mask is not supported here", "slice the operands instead")
 
 
 def clip(pending: Pending, box: Box) -> None:
@@ -408,7 +424,7 @@ def column(value: Operated | None) -> Tensor | Number | None:
     return fitted(value.tensor, (value.shape[0], 1))
 
 
-def copied(src: Tile, dtype: DType | None = None, mask: Mask | None = None) -> Tile:
+def copied(src: Tile, dtype: DType | None = None, mask: Mask | bool | None = None) -> Tile:
     """A copy in SBUF."""
     return issue(
         tensor_copy, src.shape, kind_of(dtype, src.kind), box=box_of(mask, src.shape), src=src
@@ -421,7 +437,7 @@ def binary(
     y: Operated,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     engine: engine = engine.unknown,
 ) -> Tile:
     """x op y: `tensor_scalar` with a number or one value a partition, else `tensor_tensor`."""
@@ -435,6 +451,9 @@ def binary(
 
 
 def _result(op: str, dtype: DType | None, default: str) -> str:
+    """A quotient of integers is a float, as `/` is in Python."""
+    if op == "divide" and default not in FLOATS:
+        default = "float32"
     return kind_of(dtype, "uint8" if op in COMPARISONS else default)
 
 
@@ -444,7 +463,7 @@ def _with_scalar(
     operand: Operated,
     reverse: bool,
     kind: str,
-    mask: Mask | None,
+    mask: Mask | bool | None,
     engine: engine,
 ) -> Tile:
     return issue(
@@ -461,7 +480,7 @@ def _with_scalar(
 
 
 def _two_tiles(
-    op: str, x: Tile, y: Tile, dtype: DType | None, mask: Mask | None, engine: engine
+    op: str, x: Tile, y: Tile, dtype: DType | None, mask: Mask | bool | None, engine: engine
 ) -> Tile:
     kind = _result(op, dtype, promoted(x.kind, y.kind))
     partitions = max(x.shape[0], y.shape[0])

@@ -17,5 +17,8 @@ class tensor:
         return cls
 
 
+mutable_tensor = tensor
+
+
 def _spec(shape: Sequence[int], dtype: object) -> TensorSpec:
     return TensorSpec(tuple(int(n) for n in shape), kind_of(dtype, ""))  # type: ignore[arg-type]

@@ -8,16 +8,27 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from accel.errors import KernelError
+from accel.isa.indirect import VECTOR
+from accel.isa.indirect import Index as Meaning
 from accel.nki.geometry import Geometry, geometry_of
-from accel.nki.legacy.index import UNUSED, Axis, Index, Window
-from accel.nki.tensor import Tensor
+from accel.nki.legacy.index import UNUSED, Axis, Index, Mask, Window
+from accel.nki.tensor import Indirect, Tensor
 
 Shape = tuple[int, ...]
 Loose = tuple[tuple[Index, int], ...]
 """Index expressions that leave their axis, with its extent: legal only where a mask clips them."""
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A value that lies in a tile, as an index is that is known at run time only."""
+
+    @property
+    def tensor(self) -> Tensor:
+        """Where it lies."""
 
 
 def viewed(tensor: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
@@ -70,17 +81,84 @@ def region(tensor: Tensor, key: object) -> tuple[Tensor, Loose]:
             signature.append(part.axes)
         elif kind is slice:
             signature.append((part.start, part.stop, part.step))
+        elif kind is int:
+            signature.append(None)
+        elif isinstance(part, Placed):
+            return _chosen(tensor, keys, part)
         else:
             signature.append(None)  # no integer changes the shape of the view
             complete = complete and part is not Ellipsis
     if not expressions:
-        return tensor[keys], _NOT_LOOSE
+        return _sliced(tensor, keys)
     if not complete:
         return region(tensor, _with_every_axis(keys, tensor.ndim))
     plan = _PLANS.get(tuple(signature))
     if plan is None:
         plan = _PLANS[tuple(signature)] = _plan(geometry, keys)
     return _gathered(tensor, keys, plan)
+
+
+def _sliced(tensor: Tensor, keys: tuple[Any, ...]) -> tuple[Tensor, Loose]:
+    """A view without index expressions; slices past the end of their axis become some."""
+    try:
+        return tensor[keys], _NOT_LOOSE
+    except KernelError:
+        spread = _as_expressions(keys, tensor.shape)
+        if spread is None:
+            raise
+        return region(tensor, spread)
+
+
+def _as_expressions(keys: tuple[Any, ...], shape: Shape) -> tuple[Any, ...] | None:
+    """The keys with each slice as an index expression on a grid axis of its own; None where no
+    slice with a start and a stop goes past the end of its axis.
+    """
+    if len(keys) != len(shape) or not any(map(_goes_past, keys, shape)):
+        return None
+    slices = [at for at, part in enumerate(keys) if type(part) is slice]
+    result = list(keys)
+    for own, at in enumerate(slices):
+        first, last, step = keys[at].start or 0, keys[at].stop, keys[at].step or 1
+        count = len(range(first, shape[at] if last is None else last, step))
+        axes = [UNUSED] * len(slices)
+        axes[own] = (step, count)
+        result[at] = Index(first, tuple(axes))
+    return tuple(result)
+
+
+def _goes_past(part: object, extent: int) -> bool:
+    if type(part) is not slice or part.stop is None:
+        return False
+    first, step = part.start or 0, part.step or 1
+    return first >= 0 and step > 0 and part.stop > max(first, extent)
+
+
+def _chosen(tensor: Tensor, keys: tuple[Any, ...], picked: Placed) -> tuple[Tensor, Loose]:
+    """The view of an HBM tensor with one axis picked at run time, by one index a partition."""
+    if sum(isinstance(part, Placed) for part in keys) > 1 or tensor.geometry.on_chip:
+        raise KernelError(
+            f"{tensor.name} is indexed with a tile",
+            "one axis of an hbm tensor can be picked by a tile",
+        )
+    keys = _with_every_axis(keys, tensor.ndim)
+    at, tile = next(n for n, part in enumerate(keys) if isinstance(part, Placed)), picked.tensor
+    if free_size(tile.shape) != 1:
+        raise KernelError(
+            f"{tensor.name} is indexed with a tile of {tile.shape}", "give one index a partition"
+        )
+    depth = max((len(part.axes) for part in keys if type(part) is Index), default=1)
+    lanes = Index(0, ((0, tile.shape[0]), *(UNUSED,) * (depth - 1)))
+    view, loose = region(tensor, (*keys[:at], lanes, *keys[at + 1 :]))
+    if view.geometry.strides[0] != 0 or view.shape[0] != tile.shape[0]:
+        raise KernelError(
+            f"{tensor.name}: the partition axis is picked by a tile and by another index",
+            "put the tile where the partition axis is indexed",
+        )
+    step = tensor.geometry.strides[at]
+    strides = (step, *view.geometry.strides[1:])
+    placed = viewed(tensor, view.shape, strides, view.byte_offset)
+    placed.chosen = Indirect(fitted(tile, (tile.shape[0], 1)), Meaning(VECTOR, step))
+    return placed, loose
 
 
 def _gathered(tensor: Tensor, keys: tuple[Any, ...], plan: _Plan) -> tuple[Tensor, Loose]:
@@ -165,6 +243,14 @@ def _position(key: object, extent: int, tensor: Tensor) -> int:
     return position % extent
 
 
+_ANY = 1 << 62
+
+
+def limits(mask: Mask) -> Loose:
+    """The conditions of a mask as expressions that are legal from 0 on."""
+    return tuple((condition, _ANY) for condition in mask.conditions if condition.lowest < 0)
+
+
 def check_loose(loose: Loose, box: Sequence[Window] | None) -> None:
     """KernelError if an index expression leaves its axis inside the box (None: everywhere)."""
     if box is not None and any(count == 0 for _, count in box):
@@ -196,7 +282,12 @@ def clipped(tensor: Tensor, box: Sequence[Window]) -> Tensor:
     for (first, count), extent, step in axes:
         counts.append(count if extent > 1 else 1)
         offset += first * step if extent > 1 else 0
-    return viewed(tensor, tuple(counts), tensor.geometry.strides, offset)
+    view = viewed(tensor, tuple(counts), tensor.geometry.strides, offset)
+    if tensor.chosen is not None and tensor.shape[0] > 1:
+        index, lanes = tensor.chosen, (box[0], (0, 1))
+        view.byte_offset -= box[0][0] * tensor.geometry.strides[0]
+        view.chosen = Indirect(clipped(index.tile, lanes), index.meaning)
+    return view
 
 
 def fitted(tensor: Tensor, shape: Shape) -> Tensor:

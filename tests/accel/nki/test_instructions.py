@@ -424,8 +424,8 @@ def test_a_gather_may_take_more_rows_than_the_table_has() -> None:
 @pytest.mark.parametrize(
     ("indices", "told"),
     [
-        (np.zeros((64, 1), np.int32), "index has 64 elements, src has 128 rows"),
-        (np.zeros((128, 1), np.float32), "index is float32, must be an integer"),
+        (np.zeros((64, 1), np.int32), "src_index has 64 elements, src has 128 rows"),
+        (np.zeros((128, 1), np.float32), "src_index is float32, must be an integer"),
     ],
 )
 def test_a_gather_needs_an_index_a_row(indices: np.ndarray, told: str) -> None:
@@ -433,12 +433,23 @@ def test_a_gather_needs_an_index_a_row(indices: np.ndarray, told: str) -> None:
         gathered(A, indices, 128)
 
 
-def test_an_indirect_view_is_for_transfers_only() -> None:
-    def body(a: Tensor) -> None:
-        index = nl.zeros((1, 1), dtype=nl.int32)
-        nisa.tensor_copy(a, a.ap([[8, 128], [1, 8]], scalar_offset=index, indirect_dim=1))
+def test_one_index_moves_an_operand_of_any_engine() -> None:
+    def body(dst: Tensor, a: Tensor, index: Tensor) -> None:
+        nisa.tensor_copy(dst, a.ap([[24, 128], [1, 8]], scalar_offset=index, indirect_dim=1))
 
-    with pytest.raises(KernelError, match="src is an indirect view, which only dma_copy takes"):
+    result = run(body, A, np.array([[5]], np.int32), shape=(128, 8))
+
+    np.testing.assert_array_equal(result, A[:, 5:13])
+    with pytest.raises(KernelError, match="index 17 of src is outside the 17 places"):
+        run(body, A, np.array([[17]], np.int32), shape=(128, 8))
+
+
+def test_a_vector_of_indices_is_for_transfers_only() -> None:
+    def body(a: Tensor) -> None:
+        index = nl.zeros((128, 1), dtype=nl.int32)
+        nisa.tensor_copy(a, a.ap([[8, 128], [1, 8]], vector_offset=index))
+
+    with pytest.raises(KernelError, match="src takes a vector of indices, which only DMA"):
         form_of(body, (128, 8))
 
 

@@ -131,7 +131,7 @@ def test_an_assertion_in_the_kernel_comes_out_with_its_line() -> None:
             "wide_matmul",
             {"lhs_t": (128, 64), "rhs": (128, 1024)},
             "moving has 1024 columns, the limit is 512",
-            "nisa.nc_matmul(",
+            "nisa.nc_matmul(dst=",
         ),
     ],
 )

@@ -100,3 +100,19 @@ def test_a_file_that_exits_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"SystemExit: 0 \(leaves.py:2\)"):
         load_kernel(f"{path}:f")
     assert not [name for name in sys.modules if name.startswith("_kernel_leaves")]
+
+
+def test_a_file_of_a_package_may_import_relatively(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels_of_a_package" / "core"
+    folder.mkdir(parents=True)
+    for package in (folder, folder.parent):
+        (package / "__init__.py").write_text("")
+    (folder.parent / "sizes.py").write_text("FACTOR = 3\n")
+    (folder / "scale.py").write_text(
+        "import nki\nfrom ..sizes import FACTOR\n\n@nki.jit\ndef factor():\n    return FACTOR\n"
+    )
+
+    kernel = load_kernel(f"{folder / 'scale.py'}:factor")
+
+    assert kernel.function() == 3
+    assert "kernels_of_a_package" not in sys.modules

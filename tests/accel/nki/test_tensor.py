@@ -94,12 +94,14 @@ def test_permute_broadcast_and_rearrange() -> None:
     np.testing.assert_array_equal(values(split.reshape_dim(2, (4, 3))), wanted)
 
 
-def test_ap_addresses_the_storage_whatever_the_view() -> None:
-    view = tensor(Memory.SBUF)[2:4].ap([[24, 3], [2, 5]], offset=1)
+def test_ap_addresses_the_storage_from_where_the_view_starts() -> None:
+    part = tensor(Memory.SBUF)[2:4]
+    view = part.ap([[24, 3], [2, 5]], offset=1)
 
-    np.testing.assert_array_equal(values(view), ARRAY.reshape(8, 24)[0:3, 1:11:2])
+    np.testing.assert_array_equal(values(view), ARRAY.reshape(8, 24)[2:5, 1:11:2])
     assert view.get_pattern() == [[24, 3], [2, 5]]
-    assert view.offset == 1
+    assert view.offset == 2 * 24 + 1
+    assert part.ap([[24, 3]], offset=0).offset == part.ap([[24, 3]]).offset == part.offset
 
 
 def test_view_reinterprets_bytes() -> None:
@@ -190,13 +192,14 @@ def test_an_index_is_not_a_float() -> None:
     assert first.shape == (8, 2, 6)
 
 
-def test_an_indirect_pattern_is_of_the_tensor_itself() -> None:
+def test_an_index_moves_a_pattern_by_steps_of_the_view() -> None:
     index, table = tensor(Memory.SBUF), tensor(Memory.HBM)
     pattern = [[24, 8], [1, 24]]
+    halves = table.reshape((16, 3, 4)).ap(pattern, vector_offset=index)
 
     assert table.ap(pattern, vector_offset=index).is_indirect()
-    with pytest.raises(KernelError, match="axis 0 of this view of t is not axis 0 of the tensor"):
-        table.reshape((16, 3, 4)).ap(pattern, vector_offset=index)
+    assert halves.chosen.meaning.step * 2 == table.geometry.strides[0]
+    assert table.ap(pattern, scalar_offset=2, indirect_dim=1).offset == 2 * table.strides[1]
     with pytest.raises(KernelError, match="has 3 axes, got axis 3"):
         table.ap(pattern, scalar_offset=index, indirect_dim=3)
     with pytest.raises(KernelError, match="gets scalar_offset and vector_offset, needs one"):

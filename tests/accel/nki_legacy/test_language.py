@@ -220,5 +220,39 @@ def test_constants_are_loaded_like_inputs():
 
 
 def test_a_name_the_language_does_not_have_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no 'gather_flattened'"):
-        nl.gather_flattened  # noqa: B018
+    with pytest.raises(AttributeError, match="no 'all_reduce'"):
+        nl.all_reduce  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (nl.floor, np.floor),
+        (nl.ceil, np.ceil),
+        (nl.trunc, np.trunc),
+        (nl.cos, np.cos),
+        (nl.tan, np.tan),
+    ],
+)
+def test_functions_without_an_instruction_of_their_own_agree_with_numpy(function, expected):
+    angles = np.clip(X, -1.4, 1.4)
+
+    assert np.allclose(apply(function, angles)[0], expected(angles), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", [nl.floor, nl.ceil, nl.trunc])
+def test_rounding_keeps_whole_numbers(function):
+    whole = np.tile(np.float32([-2, 0, 3]), (128, 1))
+
+    assert np.array_equal(apply(function, whole)[0], whole)
+
+
+def test_gather_flattened_takes_positions_of_all_free_axes():
+    data = numbers(128, 4, 8)
+    indices = np.random.default_rng(1).integers(0, 32, (128, 2, 3)).astype(np.uint32)
+
+    values, issued = apply(nl.gather_flattened, data, indices, shape=(128, 2, 3))
+
+    flat = np.take_along_axis(data.reshape(128, -1), indices.reshape(128, -1).astype(int), 1)
+    assert np.array_equal(values, flat.reshape(128, 2, 3))
+    assert issued == {"nc_n_gather": 1}

@@ -221,3 +221,38 @@ def test_a_result_nobody_uses_is_still_an_instruction():
         return out
 
     assert counts(traced(kernel, X)) == {"dma_copy": 2, "activation": 1}
+
+
+def test_an_instruction_seen_with_one_tile_twice_reads_both_tiles_later():
+    def kernel(x, y):
+        out = hbm_like(x)
+        a, b = nl.load(x), nl.load(y)
+        square = nisa.tensor_tensor(a, a, nl.multiply)
+        product = nisa.tensor_tensor(a, b, nl.multiply)
+        nl.store(out, nisa.tensor_tensor(square, product, nl.subtract))
+        return out
+
+    assert np.allclose(result(kernel, X, Y), X * X - X * Y, atol=1e-6)
+
+
+def test_a_view_assigned_by_the_key_it_was_taken_with_goes_to_the_other_tile():
+    def kernel(x, y):
+        out = hbm_like(x)
+        a, b = nl.load(x), nl.load(y)
+        left = (slice(None), slice(0, 32))
+        b[left] = a[left]
+        nl.store(out, b)
+        return out
+
+    values = result(kernel, X, Y)
+
+    assert np.array_equal(values, np.concatenate([X[:, :32], Y[:, 32:]], axis=1))
+
+
+def test_a_number_may_come_as_an_array_without_axes():
+    def kernel(x):
+        out = hbm_like(x)
+        nl.store(out, nisa.tensor_scalar(nl.load(x), nl.multiply, np.array(2.0)))
+        return out
+
+    assert np.array_equal(result(kernel, X), 2 * X)

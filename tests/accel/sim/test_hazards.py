@@ -88,14 +88,36 @@ def test_a_chain_of_accumulations_has_no_edges_and_its_reader_waits_for_the_last
     assert edges(s.build()) == {(3, 2, "raw")}
 
 
-def test_hbm_that_is_only_written_never_conflicts():
+def test_stores_wait_for_each_other_where_they_write_the_same_bytes():
     s = Stream("gen3")
-    out, tile = s.hbm((128, 64), "float32", Kind.OUTPUT), s.tile((128, 64))
+    out, tile = s.hbm((128, 128), "float32", Kind.OUTPUT), s.tile((128, 64))
+    left, right, middle = (((0, 128), (start, 64)) for start in (0, 64, 32))
     s.fill(tile)
-    s.dma(out, tile)
-    s.dma(out, tile)
+    s.dma(out, tile, left)
+    s.dma(out, tile, right)
+    apart = edges(s.build())
+    s.dma(out, tile, middle)
+    together = edges(s.build())
 
-    assert edges(s.build()) == {(1, 0, "raw"), (2, 0, "raw")}
+    assert apart == {(1, 0, "raw"), (2, 0, "raw")}
+    assert together - apart == {(3, 0, "raw"), (3, 1, "waw"), (3, 2, "waw")}
+
+
+def test_what_an_index_chooses_may_be_anywhere_in_its_tensor():
+    s = Stream("gen3")
+    table, index = s.hbm((64, 8), "float32", Kind.SCRATCH), s.tile((4, 1), "int32")
+    values, rows = s.tile((32, 8)), s.tile((4, 8))
+    s.fill(values)
+    s.fill(index)
+    s.dma(table, values, ((32, 32), (0, 8)))
+    operands = [
+        ("dst", Mode.WRITE, rows, None),
+        ("src", Mode.READ, table, ((0, 4), (0, 8))),
+        ("src_index", Mode.READ, index, None),
+    ]
+    s.emit("dma_copy", operands, src_index="vector:32")
+
+    assert (3, 2, "raw") in edges(s.build())
 
 
 def test_reading_what_was_never_written_is_found_even_in_part():

@@ -13,6 +13,7 @@ from accel.chip import CHIPS
 from accel.errors import KernelError
 from accel.program import Engine, Kind, Memory, Mode, Program
 from accel.sim import simulate
+from accel.sim.evaluate import evaluate
 from accel.sim.memory import Placed, addressed, place
 from tests.accel.sim.strategies import programs
 from tests.accel.sim.streams import Stream
@@ -305,3 +306,62 @@ def test_each_core_has_its_own_memory():
 
     assert placed.address.tolist() == [0, 0]
     assert len(placed.taken) == 0
+
+
+def test_only_the_written_part_of_a_psum_tile_is_saved_and_reloaded():
+    s = Stream("gen3")
+    part, whole = ((0, 64), (0, 128)), ((0, 64), (0, 512))
+    a, b = (s.tile((64, 512), memory=Memory.PSUM) for _ in range(2))
+    x, y = s.tile((64, 64)), s.tile((64, 512))
+    s.fill(x)
+    s.fill(y)
+    for tile, region in ((a, part), (b, whole), (a, whole)):
+        operands = [
+            ("dst", Mode.ACCUMULATE, tile, region),
+            ("stationary", Mode.READ, x, None),
+            ("moving", Mode.READ, y, region),
+        ]
+        s.emit("nc_matmul", operands, engine=Engine.TENSOR, accumulate="auto")
+    program = s.build()
+
+    placed = place(program, dataclasses.replace(TRN2, psum_banks=1))
+    moves = [placed.program.forms[placed.program.form[i]] for i in placed.spills]
+    shapes = [access.layout.shape for form in moves for access in form.accesses]
+
+    assert shapes == [(64, 128)] * 4
+    assert evaluate(placed.program, {}).uninitialised == ()
+
+
+def skipping(s: Stream, kept: int) -> None:
+    """Gathers rows into a tile, leaving those whose index is outside."""
+    table, index = s.hbm((64, s.builder.storages[kept].shape[1]), "float32"), s.tile((128, 1))
+    s.fill(index)
+    operands = [
+        ("dst", Mode.WRITE, kept, None),
+        ("src", Mode.READ, table, None),
+        ("src_index", Mode.READ, index, None),
+    ]
+    s.emit("dma_copy", operands, src_index="vector:4", oob_mode="skip")
+
+
+def masked(s: Stream, kept: int) -> None:
+    """Writes into a tile where a mask says so."""
+    mask = s.tile(s.builder.storages[kept].shape, "uint8")
+    s.fill(mask)
+    operands = [("dst", Mode.WRITE, kept, None), ("predicate", Mode.READ, mask, None)]
+    s.emit("tensor_copy_predicated", operands, engine=Engine.VECTOR, value=1.0)
+
+
+@pytest.mark.parametrize("change", [masked, skipping])
+def test_an_instruction_that_may_keep_elements_needs_the_contents_of_its_spilled_tile(change):
+    s = Stream("gen3")
+    kept, other = s.tile((128, 1024)), s.tile((128, 1024))
+    s.fill(kept)
+    s.fill(other)
+    s.copy(other, other)
+    change(s, kept)
+
+    placed = place(s.build(), tiny(6))
+    forms = [placed.program.forms[placed.program.form[i]] for i in placed.spills]
+
+    assert [form.accesses[0].layout.memory for form in forms] == [Memory.HBM, Memory.SBUF]

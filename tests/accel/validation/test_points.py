@@ -1,6 +1,8 @@
 """Published timings against ours: no row is lost, every error is what it says, the bars hold."""
 
 import csv
+import dataclasses
+import json
 import math
 from pathlib import Path
 
@@ -144,11 +146,52 @@ def _scan_reference(delta, u, a, b, c):
     return out
 
 
+@pytest.fixture(scope="module")
+def validated() -> tuple[Point, ...]:
+    """All predictions, which take 15 s: only slow tests ask for them."""
+    return points.validate()
+
+
 @pytest.mark.slow
-def test_barred_rows_are_within_a_quarter() -> None:
-    known = {p.published.id: p for p in points.validate()}
+def test_barred_rows_are_within_a_quarter(validated) -> None:
+    known = {p.published.id: p for p in validated}
 
     errors = {name: known[name].error for name in BARRED_ROWS}
 
     assert all(error is not None and error <= BARRED for error in errors.values()), errors
     assert all(p.predicted is None or math.isfinite(p.predicted) for p in known.values())
+
+
+@pytest.mark.slow
+def test_the_accuracy_that_a_run_states_is_what_validation_finds(validated) -> None:
+    written = CSV.with_name("accuracy.json").read_text(encoding="utf-8")
+
+    found = points.accuracy_text(points.kernel_accuracy(validated))
+
+    assert written == found, "run: python docs/generate.py --validate"
+
+
+def test_accuracy_is_told_chip_by_chip_over_whole_kernels() -> None:
+    def point(name: str, chip: str, published: float, predicted: float | None) -> Point:
+        changed = dataclasses.replace(row("kopt_v2_tiled"), id=name, chip=chip, value=published)
+        return Point(changed, predicted)
+
+    errors = points.kernel_accuracy(
+        (
+            point("a", "trn1", 1.0, 1.5),
+            point("b", "trn2", 1.0, 1.1),
+            point("c", "trn2", 1.3, 1.0),
+            point("d", "trn3", 1.0, None),
+        )
+    )
+
+    assert {chip: (e.count, e.worst_id) for chip, e in errors.items()} == {
+        "trn1": (1, "a"),
+        "trn2": (2, "c"),
+    }
+    assert json.loads(points.accuracy_text(errors))["trn2"] == {
+        "count": 2,
+        "median": 0.2,
+        "worst": 0.3,
+        "worst_id": "c",
+    }

@@ -27,7 +27,7 @@ def activation(
     reduce_op: object = None,
     reduce_res: Tile | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     dtype: DType | None = None,
     **_: object,
 ) -> Tile:
@@ -55,7 +55,7 @@ def activation_reduce(
     reduce_res: Tile,
     bias: Tile | None = None,
     scale: Operated = 1.0,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     dtype: DType | None = None,
     **_: object,
 ) -> Tile:
@@ -75,7 +75,7 @@ def activation_reduce(
 
 
 def reciprocal(
-    data: Tile, *, dtype: DType | None = None, mask: Mask | None = None, **_: object
+    data: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
 ) -> Tile:
     """1 ÷ data on the vector engine."""
     kind, box = kind_of(dtype, data.kind), box_of(mask, data.shape)
@@ -92,7 +92,7 @@ def scalar_tensor_tensor(
     reverse0: bool = False,
     reverse1: bool = False,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     **_: object,
 ) -> Tile:
     """(data op0 operand0) op1 operand1, operand1 being a tile like data."""
@@ -121,7 +121,7 @@ def tensor_scalar(
     reverse1: bool = False,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     engine: engine = engine.unknown,
     **_: object,
 ) -> Tile:
@@ -148,7 +148,7 @@ def tensor_tensor(
     op: object,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     engine: engine = engine.unknown,
     **_: object,
 ) -> Tile:
@@ -177,7 +177,7 @@ def tensor_tensor_scan(
     reverse1: bool = False,
     *,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     **_: object,
 ) -> Tile:
     """result[:, i] = (data0[:, i] op0 result[:, i − 1]) op1 data1[:, i], from `initial` on."""

@@ -8,21 +8,25 @@ from collections.abc import Callable, Sequence
 
 from accel.errors import KernelError
 from accel.nki import isa as new
-from accel.nki.enums import engine
+from accel.nki.enums import engine, matmul_perf_mode
 from accel.nki.isa import (
     vector_engine,
 )
 from accel.nki.legacy import lowering
-from accel.nki.legacy.index import Mask
+from accel.nki.legacy.index import Mask, mask_of, windows
+from accel.nki.legacy.lowering import BLOCK
 from accel.nki.legacy.session import session
 from accel.nki.legacy.tile import (
+    Box,
     DType,
     Tile,
+    assign,
+    box_of,
     copied,
     issue,
     kind_of,
 )
-from accel.nki.legacy.views import free_size
+from accel.nki.legacy.views import clipped, free_size
 from accel.program import Memory
 
 
@@ -35,19 +39,69 @@ def nc_matmul(
     is_transpose: bool = False,
     tile_position: Sequence[int] = (),
     tile_size: Sequence[int] = (),
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
+    perf_mode: str = "none",
     **_: object,
 ) -> Tile:
     """stationary.T @ moving in PSUM; `psum += nc_matmul(...)` accumulates."""
-    if mask is not None:
-        raise KernelError("nc_matmul: mask is not supported", "slice the operands instead")
-    call = new.nc_matmul
-    if is_stationary_onezero or is_moving_onezero or is_transpose or tile_position or tile_size:
-        flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
-        call = _flagged(*flags, tuple(tile_position), tuple(tile_size))
+    if moving.limit is not None:
+        mask = moving.limit & (True if mask is None else mask)
+    call: Callable[..., object] = new.nc_matmul
+    packed = _packing(perf_mode)
+    flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
+    if any(flags) or tile_position or tile_size or packed is not matmul_perf_mode.none:
+        call = _flagged(*flags, tuple(tile_position), tuple(tile_size), packed)
     columns, free = stationary.shape[1:], moving.shape[1:]
+    if packed is matmul_perf_mode.double_row:
+        columns, free = columns[1:], free[1:]
     shape = (columns[0] if len(columns) == 1 else math.prod(columns), *free)
-    return issue(call, shape, "float32", memory=Memory.PSUM, stationary=stationary, moving=moving)
+    right = moving.within(None if mask is None else windows(mask_of(mask), moving.shape))
+    result = issue(
+        call,
+        shape,
+        "float32",
+        memory=Memory.PSUM,
+        stationary=lowering.in_sbuf(session(), stationary.tensor),
+        moving=lowering.in_sbuf(session(), right),
+    )
+    if mask is not None:
+        _clip_columns(result, mask_of(mask), moving.shape)
+    return result
+
+
+def _clip_columns(result: Tile, mask: Mask, moving: tuple[int, ...]) -> None:
+    """Limits a matmul just issued to the columns of moving that the mask leaves.
+
+    An expression of a mask does not say which operand's axis it is of, unless extents differ.
+    """
+    shape, pending = result.shape, result.open_result(session())
+    assert pending is not None  # it was issued just now
+    box = windows(mask, shape)
+    counts = [count for _, count in box]
+    pending.empty = 0 in counts
+    if pending.empty or counts == list(shape):
+        return
+    sizes = {size for condition in mask.conditions for step, size in condition.axes if step}
+    if counts[0] != shape[0] or shape[0] in sizes:
+        raise KernelError(
+            f"nc_matmul: mask ({mask.conditions[0]}) >= 0 is not of the columns of moving alone",
+            "slice the operands instead",
+        )
+    part = ((0, moving[0]), *box[1:])
+    pending.box = box
+    pending.inputs = tuple(
+        (role, mode, clipped(tensor, part) if role == "moving" else tensor)
+        for role, mode, tensor in pending.inputs
+    )
+
+
+def _packing(perf_mode: str) -> matmul_perf_mode:
+    """Names of this form end in the generation that has the mode, which the chip decides here."""
+    name = perf_mode.removesuffix("_gen3")
+    if name not in matmul_perf_mode.__members__:
+        known = ", ".join(each.name for each in matmul_perf_mode)
+        raise KernelError(f"nc_matmul: perf_mode is {perf_mode!r}, known: {known}")
+    return matmul_perf_mode(name)
 
 
 @functools.cache
@@ -57,7 +111,8 @@ def _flagged(
     transpose: bool,
     position: tuple[int, ...],
     size: tuple[int, ...],
-) -> Callable[..., None]:
+    packed: matmul_perf_mode,
+) -> Callable[..., object]:
     """The call of the newer form with these flags: one object for equal flags."""
     return functools.partial(
         new.nc_matmul,
@@ -66,16 +121,27 @@ def _flagged(
         is_transpose=transpose,
         tile_position=position,
         tile_size=size,
+        perf_mode=packed,
     )
 
 
 def nc_transpose(
-    data: Tile, *, dtype: DType | None = None, engine: engine = engine.unknown, **_: object
+    data: Tile,
+    *,
+    dtype: DType | None = None,
+    engine: engine = engine.unknown,
+    mask: Mask | bool | None = None,
+    **_: object,
 ) -> Tile:
     """data with partitions and free axis exchanged: on the tensor engine, unless the vector engine
     is asked for, and then in PSUM.
     """
-    if engine is vector_engine:
+    box = box_of(mask, data.shape)
+    if box is not None:
+        return _part_transposed(data, box, dtype, engine)
+    if engine is vector_engine and max(data.shape[0], free_size(data.shape)) > BLOCK:
+        result = Tile(lowering.transposed_in_blocks(session(), data.tensor))
+    elif engine is vector_engine:
         shape = (free_size(data.shape), data.shape[0])
         result = issue(new.nc_transpose, shape, data.kind, data=data, engine=engine)
     else:
@@ -89,3 +155,18 @@ def nc_transpose(
             engine=engine,
         )
     return result if kind_of(dtype, data.kind) == data.kind else copied(result, dtype)
+
+
+def _part_transposed(data: Tile, box: Box, dtype: DType | None, engine: engine) -> Tile:
+    """The transpose of what a mask leaves, where it lies in the transpose of everything."""
+    memory = Memory.SBUF if engine is vector_engine or dtype is not None else Memory.PSUM
+    shape = (free_size(data.shape), data.shape[0])
+    if len(box) > 2:
+        raise KernelError(
+            f"nc_transpose: mask of a tile of {len(box)} axes", "transpose a 2-D view"
+        )
+    target = Tile(session().allocate(shape, kind_of(dtype, data.kind), memory))
+    if all(count for _, count in box):
+        part = nc_transpose(Tile(clipped(data.within(box), box)), dtype=dtype, engine=engine)
+        assign(clipped(target.tensor, box[::-1]), part)
+    return target

@@ -17,6 +17,7 @@ from accel.nki.legacy.tile import (
     emit,
     issue,
     kind_of,
+    unmasked,
 )
 from accel.nki.legacy.views import clipped, fitted
 
@@ -25,7 +26,7 @@ def dma_copy(
     *,
     dst: Tile,
     src: Tile,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     oob_mode: oob_mode = oob_mode.error,
     dge_mode: dge_mode = dge_mode.unknown,
     **_: object,
@@ -41,9 +42,10 @@ def dma_copy(
 
 
 def dma_transpose(
-    src: Tile, *, axes: Sequence[int] | None = None, dtype: DType | None = None, **_: object
+    src: Tile, *, axes: Sequence[int] | None = None, dtype: DType | None = None, **options: object
 ) -> Tile:
     """src transposed by DMA into SBUF."""
+    unmasked("dma_transpose", options, src.shape)
     order = tuple(axes) if axes is not None else _swapped(src.ndim)
     shape = tuple(src.shape[axis] for axis in order)
     return issue(new.dma_transpose, shape, kind_of(dtype, src.kind), src=src, axes=order)
@@ -58,7 +60,7 @@ def memset(
     value: Number,
     dtype: DType,
     *,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     engine: engine = engine.unknown,
     **_: object,
 ) -> Tile:
@@ -68,15 +70,16 @@ def memset(
     return issue(new.memset, extents, kind, box=box, value=value, engine=engine)
 
 
-def nc_stream_shuffle(src: Tile, dst: Tile, shuffle_mask: Sequence[int], **_: object) -> None:
+def nc_stream_shuffle(src: Tile, dst: Tile, shuffle_mask: Sequence[int], **options: object) -> None:
     """Partition p of each 32 of dst = partition shuffle_mask[p] of src's 32."""
+    unmasked("nc_stream_shuffle", options, dst.shape)
     emit(new.nc_stream_shuffle, dst=dst, src=src, shuffle_mask=shuffle_mask)
 
 
 def tensor_copy(
     src: Tile,
     *,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     dtype: DType | None = None,
     engine: engine = engine.unknown,
     **_: object,
@@ -87,9 +90,10 @@ def tensor_copy(
 
 
 def tensor_copy_predicated(
-    *, src: Operated, dst: Tile, predicate: Tile, reverse_pred: bool = False, **_: object
+    *, src: Operated, dst: Tile, predicate: Tile, reverse_pred: bool = False, **options: object
 ) -> None:
     """dst = src where predicate is not 0."""
+    unmasked("tensor_copy_predicated", options, dst.shape)
     emit(
         new.tensor_copy_predicated,
         dst=dst,
@@ -109,9 +113,10 @@ def select_reduce(
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     reduce_op: object = "maximum",
     reverse_pred: bool = False,
-    **_: object,
+    **options: object,
 ) -> None:
     """dst = on_true where predicate is not 0, else on_false."""
+    unmasked("select_reduce", options, dst.shape)
     emit(
         new.select_reduce,
         dst=dst,

@@ -17,6 +17,7 @@ from accel.nki.legacy.tile import (
     column,
     issue,
     kind_of,
+    unmasked,
 )
 
 
@@ -25,7 +26,7 @@ def affine_select(
     on_true_tile: Tile,
     on_false_value: Number,
     *,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     dtype: DType | None = None,
     **_: object,
 ) -> Tile:
@@ -40,7 +41,7 @@ def affine_select(
         shape,
         kind_of(dtype, on_true_tile.kind),
         box=box_of(mask, shape),
-        pattern=[[step, n] for (step, _), n in zip(free, shape[1:], strict=True)],
+        pattern=tuple((step, n) for (step, _), n in zip(free, shape[1:], strict=True)),
         channel_multiplier=channel,
         on_true_tile=lowering.in_sbuf(session(), on_true_tile.tensor),
         on_false_value=on_false_value,
@@ -49,7 +50,7 @@ def affine_select(
     )
 
 
-def iota(expr: Index, dtype: DType, *, mask: Mask | None = None, **_: object) -> Tile:
+def iota(expr: Index, dtype: DType, *, mask: Mask | bool | None = None, **_: object) -> Tile:
     """The values of an index expression as a tile."""
     axes = expr.axes if len(expr.axes) > 1 else (*expr.axes, UNUSED)
     (channel, partitions), *free = axes
@@ -59,7 +60,7 @@ def iota(expr: Index, dtype: DType, *, mask: Mask | None = None, **_: object) ->
         shape,
         kind_of(dtype, "int32"),
         box=box_of(mask, shape),
-        pattern=[[step, size] for step, size in free],
+        pattern=tuple(free),
         offset=expr.base,
         channel_multiplier=channel,
     )
@@ -78,9 +79,10 @@ def range_select(
     range_start: float = 0,
     on_false_value: float = FLOAT32_MIN,
     dtype: DType | None = None,
-    **_: object,
+    **options: object,
 ) -> Tile:
     """on_true_tile where the column lies in the range of its partition, else a number."""
+    unmasked("range_select", options, on_true_tile.shape)
     return issue(
         new.range_select,
         on_true_tile.shape,

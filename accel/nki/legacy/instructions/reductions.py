@@ -18,6 +18,7 @@ from accel.nki.legacy.tile import (
     column,
     issue,
     kind_of,
+    unmasked,
 )
 from accel.nki.legacy.views import clipped, permuted
 from accel.nki.tensor import Tensor
@@ -26,21 +27,21 @@ Extent = TypeVar("Extent", int, Window)
 
 
 def bn_stats(
-    data: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_: object
+    data: Tile, *, mask: Mask | bool | None = None, dtype: DType | None = None, **_: object
 ) -> Tile:
     """Six statistics a partition of up to 512 elements."""
     return _per_partition(new.bn_stats, data, 6, kind_of(dtype, data.kind), mask)
 
 
 def bn_aggr(
-    data: Tile, *, mask: Mask | None = None, dtype: DType | None = None, **_: object
+    data: Tile, *, mask: Mask | bool | None = None, dtype: DType | None = None, **_: object
 ) -> Tile:
     """Mean and variance a partition from several `bn_stats` results."""
     return _per_partition(new.bn_aggr, data, 2, kind_of(dtype, data.kind), mask)
 
 
 def _per_partition(
-    call: Callable[..., None], data: Tile, width: int, kind: str, mask: Mask | None
+    call: Callable[..., object], data: Tile, width: int, kind: str, mask: Mask | bool | None
 ) -> Tile:
     """An instruction with `width` results a partition, on the part of data inside the mask."""
     box = box_of(mask, data.shape)
@@ -51,7 +52,9 @@ def _per_partition(
     return _within(result, (box[0], (0, width)), box)
 
 
-def max8(*, src: Tile, mask: Mask | None = None, dtype: DType | None = None, **_: object) -> Tile:
+def max8(
+    *, src: Tile, mask: Mask | bool | None = None, dtype: DType | None = None, **_: object
+) -> Tile:
     """The eight largest elements of each partition, largest first."""
     return _per_partition(_max8, src, 8, kind_of(dtype, src.kind), mask)
 
@@ -60,8 +63,11 @@ def _max8(dst: Tensor, data: Tensor) -> None:
     new.max8(dst, src=data)
 
 
-def nc_find_index8(*, data: Tile, vals: Tile, dtype: DType | None = None, **_: object) -> Tile:
+def nc_find_index8(
+    *, data: Tile, vals: Tile, dtype: DType | None = None, **options: object
+) -> Tile:
     """Position in data of each of eight values a partition."""
+    unmasked("nc_find_index8", options, data.shape)
     shape, kind = (data.shape[0], 8), kind_of(dtype, "uint32")
     return issue(new.nc_find_index8, shape, kind, data=data, vals=vals)
 
@@ -73,9 +79,10 @@ def nc_match_replace8(
     imm: float,
     dst_idx: Tile | None = None,
     dtype: DType | None = None,
-    **_: object,
+    **options: object,
 ) -> Tile:
     """data with the first match of each of eight values a partition replaced by `imm`."""
+    unmasked("nc_match_replace8", options, data.shape)
     kind = kind_of(dtype, data.kind)
     return issue(
         new.nc_match_replace8, data.shape, kind, data=data, vals=vals, imm=imm, dst_idx=dst_idx
@@ -83,9 +90,10 @@ def nc_match_replace8(
 
 
 def tensor_partition_reduce(
-    op: object, data: Tile, *, dtype: DType | None = None, **_: object
+    op: object, data: Tile, *, dtype: DType | None = None, **options: object
 ) -> Tile:
     """op over the partitions of data."""
+    unmasked("tensor_partition_reduce", options, data.shape)
     shape = (1, *data.shape[1:])
     return issue(new.tensor_partition_reduce, shape, kind_of(dtype, data.kind), op=op, data=data)
 
@@ -95,7 +103,7 @@ def tensor_reduce(
     data: Tile,
     axis: int | Sequence[int],
     *,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     dtype: DType | None = None,
     negate: bool = False,
     keepdims: bool = False,
@@ -160,7 +168,7 @@ def tensor_scalar_reduce(
     reduce_res: Tile,
     reverse0: bool = False,
     dtype: DType | None = None,
-    mask: Mask | None = None,
+    mask: Mask | bool | None = None,
     **_: object,
 ) -> Tile:
     """data op0 operand0, leaving the reduction of it over the free axes in reduce_res."""

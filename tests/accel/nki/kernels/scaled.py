@@ -50,6 +50,22 @@ def wide_matmul(lhs_t, rhs):
 
 
 @nki.jit
+def narrow_matmul(lhs_t, rhs):
+    """lhs_t.T @ rhs, one tile."""
+    out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
+    left = nl.ndarray(lhs_t.shape, dtype=lhs_t.dtype, buffer=nl.sbuf)
+    right = nl.ndarray(rhs.shape, dtype=rhs.dtype, buffer=nl.sbuf)
+    psum = nl.ndarray(out.shape, dtype=nl.float32, buffer=nl.psum)
+    result = nl.ndarray(out.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=lhs_t)
+    nisa.dma_copy(dst=right, src=rhs)
+    nisa.nc_matmul(psum, stationary=left, moving=right)
+    nisa.tensor_copy(dst=result, src=psum)
+    nisa.dma_copy(dst=out, src=result)
+    return out
+
+
+@nki.jit
 def overlapping_addresses(x):
     """Two tiles whose fixed addresses share bytes while both are in use."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)

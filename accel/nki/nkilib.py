@@ -1,0 +1,221 @@
+"""A pytest plugin, `-p accel.nki.nkilib`, that runs the public nki-library test suite on us.
+
+The suite's simulation mode asks for a simulator package that is not published, and for modules that
+the published tree leaves out. The plugin provides both under their names and changes no file.
+`--nkilib-smallest N` keeps the N smallest cases of every test function.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from accel.chip import CHIPS
+from accel.dtypes import FLOATS, NAMES, PACKED, dtype_name, itemsize, numpy_dtype
+from accel.isa.mx import packed, unpacked
+from accel.nki.arrays import as_array
+from accel.nki.install import install, modules
+from accel.nki.instructions.mx import quantize_mx_ocp
+from accel.nki.jit import Kernel, default_chip, evaluate, jit, trace
+from accel.program import Program
+
+Array = npt.NDArray[np.generic]
+
+GENERATION_VARIABLE = "NKI_NC_VERSION"
+_CHIPS = {"gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
+_NUMBER = re.compile(r"\d+")
+
+
+class Simulated:
+    """A kernel as the suite calls it: `Simulated(kernel)[cores](**arrays)`."""
+
+    def __init__(self, kernel: object, cores: int = 1) -> None:
+        assert callable(kernel)
+        self._kernel = kernel if isinstance(kernel, Kernel) else jit(kernel)
+        self._cores = cores
+
+    def __getitem__(self, cores: int) -> Simulated:
+        return Simulated(self._kernel, cores)
+
+    def __call__(self, *positional: object, **keywords: object) -> object:
+        name = _CHIPS.get(os.environ.get(GENERATION_VARIABLE, ""))
+        chip = default_chip() if name is None else CHIPS[name]
+        arguments = self._kernel.bind(positional, keywords)
+        return evaluate(self._kernel, arguments, chip, (self._cores,)).result
+
+
+class Frontend:
+    """What the suite's trace-only tests compile with; a trace takes its place."""
+
+    def compile(
+        self,
+        kernel: object,
+        *,
+        inputs: Mapping[str, object],
+        target: str,
+        lnc: int,
+        **options: object,
+    ) -> Program:
+        """The kernel's program from the shapes of its inputs."""
+        assert callable(kernel)
+        traced = kernel if isinstance(kernel, Kernel) else jit(kernel)
+        chip = next((chip for name, chip in CHIPS.items() if target.startswith(name)), None)
+        return trace(traced, inputs, chip or default_chip(), (lnc,))
+
+
+def static_cast(array: object, dtype: object) -> Array:
+    """The array's values in another dtype; packed ones are packed, or unpacked, along the last
+    axis.
+    """
+    given = as_array(array)
+    values = np.asarray(array if given is None else given)
+    old, new = _machine_name(values.dtype), dtype_name(dtype)
+    if old in PACKED and old != new:
+        values = unpacked(values, old).reshape(*values.shape[:-1], -1)
+    if new in PACKED and old != new:
+        return packed(values, new)
+    return values.astype(numpy_dtype(new))
+
+
+def _machine_name(dtype: object) -> str:
+    """The dtype's name, empty for one that the machine does not have, such as float64."""
+    try:
+        return dtype_name(dtype)
+    except KeyError:
+        return ""
+
+
+def is_float_type(dtype: object) -> bool:
+    """Whether a dtype is one of the machine's floats or numpy's."""
+    try:
+        return dtype_name(dtype) in FLOATS
+    except (KeyError, TypeError):
+        return bool(np.issubdtype(np.dtype(dtype), np.floating))  # type: ignore[call-overload]
+
+
+def sizeinbytes(dtype: object) -> int:
+    """Bytes of an element."""
+    return itemsize(dtype_name(dtype))
+
+
+def finfo(dtype: object) -> object:
+    """Limits of a float dtype."""
+    limits: object = ml_dtypes.finfo(numpy_dtype(dtype_name(dtype)))  # type: ignore[no-untyped-call]
+    return limits
+
+
+def provided() -> dict[str, ModuleType]:
+    """Every module the suite imports that the published tree does not have."""
+    ours = modules()
+    simulator = _module("nki_cpu_simulator")
+    root = ours["nki"]
+    # The suite's references, exact for this instruction, are of NKI 0.3.
+    vars(ours["nki.isa"])["quantize_mx"] = quantize_mx_ocp
+    vars(root)["cpu_simulate"] = Simulated
+    vars(simulator)["nki"] = root
+    found = {"nki_cpu_simulator": simulator}
+    aliases = {name: module for name, module in ours.items() if name.split(".")[0] == "nki"}
+    aliases |= {
+        "nki.builtin": _module("nki.builtin"),
+        "nki.language.dtypes": ours["nki.dtype"],
+        "nki.compiler.frontend": _module("frontend", NKIFrontend=Frontend, ParserFrontend=Frontend),
+        "nki.tensor": ours["nki.typing"],
+    }
+    for name, module in aliases.items():
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(aliases[parent], last, module)
+        found[f"nki_cpu_simulator.{name}"] = found[name] = module
+    return found | ours | _library_modules()
+
+
+def _library_modules() -> dict[str, ModuleType]:
+    dtypes: dict[str, object] = {name: numpy_dtype(name) for name in NAMES}
+    functions: dict[str, object] = {
+        "static_cast": static_cast,
+        "is_float_type": is_float_type,
+        "sizeinbytes": sizeinbytes,
+        "finfo": finfo,
+    }
+    scripts = "test.utils.scripts"
+    return {
+        "neuron_dtypes": _module("neuron_dtypes", **dtypes, **functions),
+        "neuronxcc.starfish": _module("neuronxcc.starfish"),
+        "neuronxcc.starfish.support": _module("neuronxcc.starfish.support"),
+        "neuronxcc.starfish.support.dtype": _module("dtype", **dtypes, **functions),
+        "test.utils.perf_analysis_private": _module("perf_analysis", analyze_trace=_absent),
+        f"{scripts}.remote_lock_scripts": _module("locks", LockResult=None, LockStatus=None),
+    }
+
+
+def _module(name: str, **contents: object) -> ModuleType:
+    module = ModuleType(name, "Provided by accel.")
+    vars(module).update(contents)
+    return module
+
+
+def _absent(*_: object, **__: object) -> None:
+    raise NotImplementedError("performance analysis of hardware traces is not published")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that makes a selection."""
+    parser.addoption(
+        "--nkilib-smallest",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run the N smallest cases of every test function (0: all)",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Before the suite's conftest is imported, which imports the rest."""
+    install()
+    sys.modules.update(provided())
+
+
+def pytest_configure() -> None:
+    """The suite's orchestrator reads what only a compilation sets."""
+    orchestrator = sys.modules.get("test.utils.test_orchestrator")
+    if orchestrator is not None:
+        setattr(orchestrator.Orchestrator, "_compiled_kernel", None)  # noqa: B010  # not ours
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the smallest cases, after the suite's own markers deselected what they do."""
+    count = int(config.getoption("--nkilib-smallest"))
+    if not count:
+        return
+    skipped = {item.nodeid for item in items if item.get_closest_marker("skip") is not None}
+    names = [item.nodeid for item in items]
+    kept = set(smallest([name for name in names if name not in skipped], count))
+    dropped = [item for item in items if item.nodeid not in kept]
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if item.nodeid in kept]
+
+
+def smallest(names: Iterable[str], count: int) -> Iterator[str]:
+    """The `count` cases of every test function whose numbers have the smallest product."""
+    cases: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        cases[name.partition("[")[0]].append(name)
+    for group in cases.values():
+        yield from sorted(group, key=_size)[:count]
+
+
+def _size(name: str) -> float:
+    case = name.partition("[")[2]
+    return sum(math.log(max(1, int(number))) for number in _NUMBER.findall(case))

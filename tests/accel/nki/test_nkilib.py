@@ -1,0 +1,76 @@
+"""The plugin for the public suite: which modules it provides, which cases it keeps."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from accel.nki import nkilib
+
+pytest_plugins = ("pytester",)
+
+KERNEL_TEST = """
+import importlib, os
+import numpy as np
+import pytest
+import nki, nki.language as nl, nki.isa as nisa
+import nki_cpu_simulator.nki.isa.constants as constants
+import nki_cpu_simulator.nki.language.dtypes as dtypes
+from nki_cpu_simulator import nki as simulated
+from nki.collectives import ReplicaGroup
+from nki.compiler.frontend import ParserFrontend
+import neuron_dtypes as dt
+from neuronxcc.starfish.support.dtype import static_cast
+
+def copies(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out[nl.program_id(0)], x[nl.program_id(0)])
+    return out
+
+@pytest.mark.parametrize("size", [256, 8, 64])
+def test_copy(size, monkeypatch):
+    monkeypatch.setenv("NKI_NC_VERSION", "gen3")
+    x = np.ones((2, 4, size), np.float32)
+    assert (simulated.cpu_simulate(copies)[2](x=x) == x).all()
+    assert len(ParserFrontend().compile(copies, inputs={"x": x}, target="trn2", lnc=2)) == 2
+    assert constants.dge_mode is nisa.dge_mode
+"""
+
+
+def test_the_smallest_cases_of_every_function_are_kept() -> None:
+    names = ["f[b-8_s-64]", "f[b-2_s-16]", "f[b-1_s-128]", "g", "h[4096]", "h[x]"]
+
+    assert sorted(nkilib.smallest(names, 1)) == ["f[b-2_s-16]", "g", "h[x]"]
+    assert sorted(nkilib.smallest(names, 9)) == sorted(names)
+
+
+def test_a_suite_runs_under_the_plugin(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(KERNEL_TEST)
+    monkeypatch.setenv("PYTHONPATH", str(Path(nkilib.__file__).parents[2]))
+    result = pytester.runpytest_subprocess(
+        "-p", "accel.nki.nkilib", "--nkilib-smallest", "2", "-p", "no:cacheprovider"
+    )
+
+    result.assert_outcomes(passed=2, deselected=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, "bfloat16", ml_dtypes.float8_e4m3fn])
+def test_casts_go_through_the_machines_dtypes(dtype: object) -> None:
+    cast = nkilib.static_cast(np.array([1.03, -2.0]), dtype)
+
+    assert nkilib.is_float_type(cast.dtype)
+    assert nkilib.sizeinbytes(dtype) == cast.dtype.itemsize
+    assert nkilib.finfo(dtype).max == ml_dtypes.finfo(cast.dtype).max
+
+
+def test_importing_the_plugin_changes_no_module() -> None:
+    importlib.import_module("accel.nki.nkilib")
+
+    assert "nki_cpu_simulator" not in sys.modules
+    assert not nkilib.is_float_type(np.int32)
+    assert nkilib.is_float_type(np.float64)
