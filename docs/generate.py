@@ -2,6 +2,7 @@
 
     python docs/generate.py           write the pages that changed
     python docs/generate.py --check   write nothing; exit code 1 and the names if a page is stale
+    python docs/generate.py --validate  first measure the accuracy that `accel run` states (15 s)
 
 `PAGES` has one row a page. What the code cannot say (one sentence on each configuration key) is in
 the tables here, and a key without its sentence is an error.
@@ -14,6 +15,7 @@ import dataclasses
 import inspect
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -23,18 +25,21 @@ import typer.main
 
 import accel.cli
 import perfgate.cli
-from accel.chip import ACCURACY, CHIPS, Chip
+from accel.accuracy import accuracy_of, kernel_errors
+from accel.chip import CHIPS, Chip
 from accel.isa import FUNCTIONS, ISA, OPERATORS, Row
-from accel.nki import isa, language, legacy, tensor
+from accel.nki import changes, collectives, isa, language, legacy, tensor, versions
 from accel.nki.enums import Token
 from accel.program import Engine, Mode
 from accel.sim import ABLATIONS, PROFILE_OF_FORM, PROFILES, Metrics
 from accel.sim.lowering import RULES
 from accel.sim.schedule import WAITS
+from accel.validation import accuracy_text, kernel_accuracy, validate
 from perfgate import config, model, policy
 from perfgate.report.json import run_json
 
 FOLDER = Path(__file__).parent / "reference"
+ACCURACY = Path(__file__).parents[1] / "accel" / "validation" / "accuracy.json"
 Lines = Iterator[str]
 
 
@@ -103,10 +108,86 @@ def nki_page() -> Lines:
         for name, module in modules.items():
             yield f"### {prefix}.{name}"
             yield from _module_sections(module)
+    yield "## Names as published"
+    yield from _published()
+    yield "## Versions"
+    yield from _versions()
     yield "## Tensors of the current form"
     members = {n: v for n, v in vars(tensor.Tensor).items() if not n.startswith("_")}
     told = [_described(name, value) for name, value in members.items()]
     yield _table(("name", "meaning"), [row for row in told if row[1]])
+
+
+PUBLISHED = tomllib.loads((Path(__file__).parent / "nki_names.toml").read_text("utf-8"))
+_PARTS: dict[str, tuple[str, object]] = {
+    "language": ("nki.language", language),
+    "isa": ("nki.isa", isa),
+    "isa_members": ("members of nki.isa", isa),
+    "collectives": ("nki.collectives", collectives),
+    "tensor": ("tensors", tensor.Tensor),
+    "tile_size": ("nl.tile_size", language.TileSize),
+}
+
+
+def missing(part: str) -> list[str]:
+    """The published names of a part that do not exist here, or are an error wherever called."""
+    errors = getattr(collectives, "NAMES", ()) if part == "collectives" else ()
+    names = PUBLISHED[part]["names"]
+    return [name for name in names if name in errors or not _has(_PARTS[part][1], name)]
+
+
+def _has(owner: object, name: str) -> bool:
+    for each in name.split("."):
+        if not hasattr(owner, each):
+            return False
+        owner = getattr(owner, each)
+    return True
+
+
+def _published() -> Lines:
+    yield "Every public name of SDK 2.32 (NKI 0.6): whether it is here, and how it deviates."
+    rows = []
+    for part, (title, _) in _PARTS.items():
+        absent = missing(part)
+        names = PUBLISHED[part]["names"]
+        rows.append((title, str(len(names) - len(absent)), str(len(names)), _listed(absent)))
+    yield _table(("where", "here", "published", "not here, or an error when called"), rows)
+    told = [(f"`{name}`", _cell(text)) for name, text in PUBLISHED["deviations"].items()]
+    yield _table(("name", "how it deviates"), told)
+    yield "All others are as published: " + _listed(_as_published()) + "."
+
+
+def _as_published() -> list[str]:
+    return [
+        f"{part}.{name}"
+        for part in _PARTS
+        for name in PUBLISHED[part]["names"]
+        if f"{part}.{name}" not in PUBLISHED["deviations"] and name not in missing(part)
+    ]
+
+
+def _versions() -> Lines:
+    yield (
+        f"`accel run --nki` and `accel test --nki` take {_listed(versions.VERSIONS)}. Without "
+        "one, the names of all are there and both spellings of a call are accepted where they can "
+        "be told apart. The older form, `neuronxcc.nki`, ends before "
+        f"{versions.OLDER_UNTIL}; the current one begins with {versions.CURRENT_SINCE}."
+    )
+    yield _table(
+        ("name", "from", "until", "use instead"),
+        [(f"`nki.{n}`", r.since, r.until, _cell(r.instead)) for n, r in versions.LIFETIMES.items()],
+    )
+    told = [
+        (f"`nki.{name}`", change.since, change.until, _cell(change.what))
+        for name, changed in changes.CHANGES.items()
+        for change in changed
+    ]
+    told += [
+        (f"every `nki.{part}` call", change.since, change.until, _cell(change.what))
+        for part, changed in changes.EVERY_CALL.items()
+        for change in changed
+    ]
+    yield _table(("call", "from", "before", "meaning"), told)
 
 
 def _module_sections(module: ModuleType) -> Lines:
@@ -225,7 +306,7 @@ def chips_page() -> Lines:
         origins = [fact.origin for _, fact in chip.facts]
         counts = ", ".join(f"{origins.count(o)} {o}" for o in ("published", "derived", "assumed"))
         yield f"## {chip.name}"
-        yield f"{ACCURACY[chip.name].capitalize()}. {counts}."
+        yield f"{accuracy_of(chip.name).capitalize()}. {counts}."
         rows = [
             (f"`{name}`", f"{fact.value:,}", fact.origin, _cell(fact.source))
             for name, fact in chip.facts
@@ -285,6 +366,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "pinned": "run or revision, usually the last release, from which exact metrics may drift "
         "no further than `drift_threshold`",
         "policy": "the tables below",
+        "path": "folders below the file's own that hold the measured packages; they come first "
+        "where a suite imports from, before `src`, if there is one, and the file's own folder",
     },
     "tool.perfgate.policy": {
         "exact_threshold": "relative change from which on an exact metric that gates counts",
@@ -363,6 +446,8 @@ _TYPE_NAMES = {"Path": "text", "str": "text", "float": "fraction", "bool": "true
 def _type_name(hint: Any) -> str:
     if hint == policy.SampledGate:
         return " or ".join(f"`{choice}`" for choice in get_args(policy.SampledGate))
+    if Path in get_args(hint):
+        return "list of text"
     text = str(getattr(hint, "__name__", hint)).replace(" | None", "")
     if text.startswith("tuple"):
         return "list of tables"
@@ -504,8 +589,16 @@ def _written(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+def write_accuracy(file: Path = ACCURACY) -> None:
+    """Predict every published timing, and keep the errors for `accel run` and the pages."""
+    file.write_text(accuracy_text(kernel_accuracy(validate())), encoding="utf-8")
+    kernel_errors.cache_clear()
+
+
 def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     """Write what is stale, or with `--check` only name it; the exit code."""
+    if "--validate" in arguments:
+        write_accuracy()
     stale = stale_pages(folder)
     if "--check" in arguments:
         for name in stale:

@@ -10,18 +10,19 @@ SOURCES = sorted(p for package in ("perfgate", "accel") for p in (ROOT / package
 
 # A module may import from its own layer and from layers further up this list.
 ACCEL_LAYERS = (
-    ("errors", "dtypes", "chip", "program", "program_text"),
+    ("errors", "dtypes", "chip", "accuracy", "program", "program_text", "__init__"),
     ("isa",),
     ("sim",),
     ("nki",),
     ("kernels",),
-    ("compiler", "validation"),
+    ("compiler", "parity", "validation"),
     ("cli", "__main__"),
 )
 PERFGATE_LAYERS = (
-    ("errors", "model", "caseid", "codec", "effect", "__init__"),
-    ("stats", "policy", "store", "suite", "vcs", "environment", "importers"),
-    ("comparison", "renames"),
+    ("errors", "model", "caseid", "codec", "effect", "figures", "__init__"),
+    ("stats", "policy", "store", "suite", "written", "vcs", "environment", "importers"),
+    ("session", "renames"),
+    ("comparison",),
     ("verdict",),
     ("baseline", "gate", "config"),
     ("report", "pytest_plugin", "pytest_recorder"),
