@@ -13,7 +13,8 @@ stays quick:
         return {"cycles": 3 * n}
 
 Files, in the order data passes through: `suite/` runs benchmarks, `store/` keeps their runs,
-`baseline.py` finds the run to compare with, `effect.py`, `stats.py` (sampled metrics only),
+`vcs.py` and `written.py` look at the working tree, `baseline.py` finds the run to compare with,
+`session.py` sees whether runs took turns, `effect.py`, `stats.py` (sampled metrics only),
 `policy.py`, `comparison.py`, `verdict.py` and `gate.py` give verdicts,
 `report/` shows them, `cli.py` binds it all. `model.py` holds the records.
 """

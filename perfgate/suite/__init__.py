@@ -4,7 +4,7 @@ Files in the order data passes through: `benchmark.py` (the decorator and `Case`
 (folder to cases), `record.py` (cases to a stored `Run`), `runner.py` (the caller's side of a run),
 `worker.py` (the process that watches over the cases) with `launch.py` and `process.py` (starting
 and ending them) and `wire.py` (what they say to each other), `child.py` (a case's process),
-`execute.py` (calls the function) and `sampling.py` (rounds).
+`execute.py` (calls the function), `sampling.py` (rounds) and `origin.py` (was that our code?).
 """
 
 from __future__ import annotations

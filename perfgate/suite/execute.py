@@ -83,8 +83,8 @@ def _refuse_strays(case: Case) -> None:
     stray = next(find_strays(case.folders), None)
     if stray is not None:
         raise ImportError(
-            f"{stray}: this would measure another copy of the code than the tree's; let the "
-            "suite import it before it changes sys.path, or name its folder in [tool.perfgate] path"
+            f"{stray}, so another copy of the code was measured: take out what changes sys.path, "
+            "or name the folder of the package in [tool.perfgate] path"
         )
 
 

@@ -33,7 +33,7 @@ def _compiler_internals() -> dict[str, ModuleType]:
     path = "neuronxcc.nki.compiler.backends"
     constants = ModuleType("neuronxcc.nki.language.constants", "Provided by accel.")
     vars(constants)["sizeinbytes"] = _size_in_bytes
-    neuron: dict[str, dict[str, object]] = {
+    neuron = {
         "tensor": {"local_tile": tile.Tile},
         "indexing": {"TileIndex": index.Index},
     }

@@ -463,7 +463,7 @@ def _with_scalar(
     operand: Operated,
     reverse: bool,
     kind: str,
-    mask: Mask | bool | None,
+    mask: Mask | None,
     engine: engine,
 ) -> Tile:
     return issue(

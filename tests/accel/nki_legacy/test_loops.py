@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from accel.errors import KernelError
 from accel.nki.legacy import language as nl
-from tests.accel.nki_legacy.running import counts, numbers, run
+from tests.accel.nki_legacy.running import counts, numbers, run, traced
 
 X = numbers(4, 128, 32)
 
@@ -62,13 +63,10 @@ def test_a_destination_changed_after_the_loop_takes_no_copy():
     assert counts(evaluation.program)["tensor_copy"] == 1
 
 
-def test_a_loop_may_start_anywhere():
+def test_a_loop_that_does_not_start_at_0_is_an_error():
     def kernel(x):
-        out = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.shared_hbm)
-        total = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.sbuf)
         for i in nl.affine_range(1, 4):
-            total[...] = nl.loop_reduce(nl.load(x[i]), np.add, loop_indices=[i])
-        nl.store(out, total)
-        return out
+            nl.loop_reduce(nl.load(x[i]), np.add, loop_indices=[i])
 
-    assert np.allclose(run(kernel, X).result, X[1:4].sum(0), rtol=1e-5)
+    with pytest.raises(KernelError, match=r"first called with loop indices \(1,\)"):
+        traced(kernel, X)
