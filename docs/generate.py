@@ -446,6 +446,8 @@ _TYPE_NAMES = {"Path": "text", "str": "text", "float": "fraction", "bool": "true
 def _type_name(hint: Any) -> str:
     if hint == policy.SampledGate:
         return " or ".join(f"`{choice}`" for choice in get_args(policy.SampledGate))
+    if Path in get_args(hint):
+        return "list of text"
     text = str(getattr(hint, "__name__", hint)).replace(" | None", "")
     if text.startswith("tuple"):
         return "list of tables"

@@ -55,11 +55,7 @@ _FAMILIES = (
     cores,
 )
 
-ISA: dict[str, Row] = {
-    entry.name: entry
-    for family in _FAMILIES
-    for entry in family.ROWS
-}
+ISA: dict[str, Row] = {entry.name: entry for family in _FAMILIES for entry in family.ROWS}
 
 
 def row(name: str) -> Row:

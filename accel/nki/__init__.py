@@ -2,6 +2,7 @@
 
 Files in the order data passes through them: `geometry` and `tensor` (views), `recorder` (the
 program being recorded), `enums` and `operands` (what calls take), `instructions`, `isa`, `tiles`
-and `language` (what kernels call), `legacy` (the older form, `neuronxcc.nki`), `jit` (running and
-tracing a kernel), `install` (making `import nki` resolve here), `load` (kernel files by path).
+and `language` (what kernels call), `regions` (names they need not import), `legacy` (the older
+form, `neuronxcc.nki`), `jit` (running and tracing a kernel), `install` (making `import nki` resolve
+here), `load` (kernel files by path).
 """

@@ -36,6 +36,7 @@ from accel.nki.cores import Cores
 from accel.nki.geometry import viewed_values
 from accel.nki.language import DEFAULT_CHIP
 from accel.nki.recorder import Recorder, active, recording
+from accel.nki.regions import provided
 from accel.nki.tensor import Tensor
 from accel.program import Kind, Memory, Program
 from accel.sim.evaluate import Uninitialised, Values
@@ -223,7 +224,8 @@ def _record(
         name: itertools.repeat(given) if isinstance(given, int) else iter(given)
         for name, given in registers.items()
     }
-    with _running(recorder), _located(recorder), kernel.dialect.around(recorder):
+    around, names = kernel.dialect.around(recorder), provided(kernel.function)
+    with _running(recorder), _located(recorder), around, names:
         inputs = {name: _input(kernel.dialect, recorder, name, bound[name]) for name in bound}
         call = functools.partial(kernel.function, **_spread(kernel, inputs))
         result = _over_grid(kernel.dialect, recorder, extents, call)

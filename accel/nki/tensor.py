@@ -25,7 +25,7 @@ from accel.isa.indirect import LANES, SCALAR, VECTOR, Index
 from accel.nki.geometry import Geometry, Shape, geometry_of, reshaped_axes, row_major
 from accel.program import Layout, Memory, Storage
 
-Key = int | slice | EllipsisType | None
+Key = int | range | slice | EllipsisType | None
 
 
 class Allocation:
@@ -551,6 +551,8 @@ def _name_of(dtype: object) -> str:
 
 def _resolve(item: Key, extent: int, axis: int, tensor: Tensor) -> tuple[int, int, int]:
     """(start, count, step factor) of an index of one axis; factor 0: the axis goes."""
+    if isinstance(item, range):
+        item = slice(item.start, item.stop, item.step)
     if isinstance(item, slice):
         step = 1 if item.step is None else _integer(item.step, axis, tensor)
         start = _from_end(0 if item.start is None else item.start, axis, tensor)

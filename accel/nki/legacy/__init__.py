@@ -2,9 +2,10 @@
 
 There, calls return their result, tensors are indexed with `arange` and `mgrid`, and a compiler adds
 instructions. Files in the order data passes through them: `index` (index expressions and masks),
-`views` (view algebra), `session` (where results go), `lowering` (what the compiler adds), `tile`
-and `buffers` (values and declarations), `isa`, `composites`, `loops`, `language`, `compiler`,
-`typing` (what kernels import), `jit` (running them).
+`views` (view algebra), `depth` and `bodies` (what is split, which loops run), `session` (where
+results go), `lowering` (what the compiler adds), `tile` and `buffers` (values and declarations),
+`isa`, `composites`, `loops`, `grid`, `language`, `compiler`, `typing` (what kernels import), `jit`
+(running them).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _compiler_internals() -> dict[str, ModuleType]:
     path = "neuronxcc.nki.compiler.backends"
     constants = ModuleType("neuronxcc.nki.language.constants", "Provided by accel.")
     vars(constants)["sizeinbytes"] = _size_in_bytes
-    neuron = {
+    neuron: dict[str, dict[str, object]] = {
         "tensor": {"local_tile": tile.Tile},
         "indexing": {"TileIndex": index.Index},
     }

@@ -76,12 +76,13 @@ class Bodies:
         return self._answers.setdefault(path, answer)  # type: ignore[return-value]
 
     def around(self, named: Sequence[int]) -> Path | None:
-        """What stays the same while the loops with these variables run: those runs, and where the
-        other loops stand. None if a variable is not of a running loop.
+        """What stays the same while the loops with these variables run: the run of the outermost of
+        them (those inside start again with its every turn), and where the other loops stand. None
+        if a variable is not of a running loop.
         """
         runs = [index.run for index in named if isinstance(index, Turn)]
         running = {loop.run for loop in self._loops[1:]}
-        if len(runs) < len(named) or not running.issuperset(runs):
+        if not runs or len(runs) < len(named) or not running.issuperset(runs):
             return None
         others = [(at.path, at.position) for at in self._loops[1:] if at.run not in runs]
-        return (*runs, *others)
+        return (min(runs), *others)

@@ -174,6 +174,31 @@ def trunc(
     return binary("subtract", x, signed, dtype=kind_of(dtype, x.kind), mask=mask)
 
 
+def fmod(
+    x: Operated,
+    y: Operated,
+    dtype: DType | None = None,
+    mask: Mask | bool | None = None,
+    **_: object,
+) -> Tile:
+    """Remainder of x ÷ y with the sign of x."""
+    kinds = [value.kind for value in (x, y) if isinstance(value, Tile)]
+    if not kinds:
+        raise KernelError("fmod: needs a tile, got two numbers")
+    kind = kind_of(dtype, promoted(kinds[0], kinds[-1]))
+    rest = binary("mod", _magnitude(x), _magnitude(y), dtype="float32", mask=mask)
+    if not isinstance(x, Tile):
+        return binary("multiply", rest, math.copysign(1.0, x), dtype=kind, mask=mask)
+    sign = isa.activation("sign", x, dtype="float32", mask=mask)
+    return binary("multiply", rest, sign, dtype=kind, mask=mask)
+
+
+def _magnitude(value: Operated) -> Operated:
+    if isinstance(value, Tile):
+        return isa.tensor_scalar(value, "abs", 0.0, dtype="float32")
+    return abs(value)
+
+
 def cos(
     x: Tile, *, dtype: DType | None = None, mask: Mask | bool | None = None, **_: object
 ) -> Tile:

@@ -17,6 +17,7 @@ from accel.nki.isa import (
     unknown_engine,
     vector_engine,
 )
+from accel.nki.legacy.instructions.draws import dropout
 from accel.nki.legacy.instructions.elementwise import (
     activation,
     activation_reduce,
@@ -58,6 +59,7 @@ __all__ = [
     "dma_copy",
     "dma_engine",
     "dma_transpose",
+    "dropout",
     "engine",
     "fp32",
     "get_nc_version",

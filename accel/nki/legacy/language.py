@@ -17,9 +17,9 @@ import numpy.typing as npt
 from accel.dtypes import numpy_dtype
 from accel.errors import KernelError
 from accel.isa import FUNCTIONS, OPERATORS
-from accel.nki.enums import MemoryRegion, Token
+from accel.nki.enums import MemoryRegion, Token, operation_name
 from accel.nki.instructions import elementwise as new
-from accel.nki.instructions.moves import dma_copy, dma_transpose
+from accel.nki.instructions.moves import dma_compute, dma_copy, dma_transpose
 from accel.nki.language import tile_size
 from accel.nki.legacy import composites, isa, lowering
 from accel.nki.legacy.buffers import (
@@ -36,6 +36,7 @@ from accel.nki.legacy.buffers import (
 )
 from accel.nki.legacy.grid import nc, spmd_dim
 from accel.nki.legacy.index import Mask, arange, mgrid
+from accel.nki.legacy.instructions import draws
 from accel.nki.legacy.isa import fp32
 from accel.nki.legacy.loops import affine_range, loop_reduce, static_range
 from accel.nki.legacy.session import session
@@ -251,8 +252,32 @@ def device_print(prefix: str, x: Tile, **_: object) -> None:
 mean, var = composites.mean, composites.var
 softmax, rms_norm = composites.softmax, composites.rms_norm
 floor, ceil, trunc = composites.floor, composites.ceil, composites.trunc
-cos, tan = composites.cos, composites.tan
+cos, tan, fmod = composites.cos, composites.tan, composites.fmod
+rand, random_seed, dropout = draws.rand, draws.random_seed, draws.dropout_at_rate
 gather_flattened = composites.gather_flattened
+
+
+def atomic_rmw(
+    dst: Tile,
+    value: Operated,
+    op: object,
+    *,
+    mask: Mask | bool | None = None,
+    **_: object,
+) -> None:
+    """dst = dst + value, where a tile of indices picks the rows of dst."""
+    if operation_name(op) != "add":
+        raise KernelError(f"atomic_rmw: op is {operation_name(op)}, only add is supported")
+    box = box_of(mask, dst.shape)
+    target = _tensor_in_hbm(dst.within(box), "atomic_rmw: dst")
+    if not isinstance(value, Tile):
+        value = filled(target.shape, value, target.dtype)
+    source = _sent(value, target, box is not None)
+    if box is not None:
+        if any(count == 0 for _, count in box):
+            return
+        target, source = clipped(target, box), clipped(source, box)
+    emit(dma_compute, dst=target, srcs=(source, target), reduce_op="add")
 
 
 def _copy(

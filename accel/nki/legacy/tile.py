@@ -463,7 +463,7 @@ def _with_scalar(
     operand: Operated,
     reverse: bool,
     kind: str,
-    mask: Mask | None,
+    mask: Mask | bool | None,
     engine: engine,
 ) -> Tile:
     return issue(

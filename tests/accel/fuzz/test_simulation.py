@@ -31,7 +31,7 @@ from tests.accel.fuzz.test_language import same, smallest
 ROOM = (1, 1, 1.3, 1.7, 2.5, 4, 20)  # SBUF in times of what the hungriest instruction needs
 BANKS = (1, 2, 8)
 LENGTH = 40  # calls a script
-MANY = 1200
+MANY = 1000
 
 
 def chip_for(r: random.Random, script: Script) -> Chip:

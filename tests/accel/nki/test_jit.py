@@ -270,3 +270,18 @@ def test_the_environment_chooses_the_chip(
     monkeypatch.setenv(TARGET_VARIABLE, target)
 
     assert default_chip().name == chip
+
+
+def test_memories_are_names_that_a_kernel_need_not_import() -> None:
+    @jit
+    def kernel(x):  # type: ignore[no-untyped-def]
+        tile = sbuf.view(dtype=x.dtype, shape=x.shape)  # type: ignore[name-defined]  # noqa: F821
+        out = hbm.view(dtype=x.dtype, shape=x.shape)  # type: ignore[name-defined]  # noqa: F821
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=out, src=tile)
+        return out
+
+    (x,) = arrays((8, 4))
+
+    assert np.array_equal(kernel(x), x)
+    assert "sbuf" not in globals()

@@ -204,3 +204,9 @@ def test_an_index_moves_a_pattern_by_steps_of_the_view() -> None:
         table.ap(pattern, scalar_offset=index, indirect_dim=3)
     with pytest.raises(KernelError, match="gets scalar_offset and vector_offset, needs one"):
         table.ap(pattern, scalar_offset=index, vector_offset=index)
+
+
+def test_a_range_indexes_as_the_slice_it_covers() -> None:
+    key = (range(1, 7, 2), range(4), 3)
+
+    assert np.array_equal(values(tensor()[key]), ARRAY[1:7:2, :, 3])

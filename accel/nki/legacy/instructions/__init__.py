@@ -1,3 +1,3 @@
-"""The calls of `neuronxcc.nki.isa` by kind, as in the newer form: `elementwise`, `matrix`, `moves`,
-`patterns`, `reductions`.
+"""The calls of `neuronxcc.nki.isa` by kind, as in the newer form: `draws`, `elementwise`, `matrix`,
+`moves`, `patterns`, `reductions`.
 """
