@@ -271,11 +271,6 @@ class Builder:
         self.operands.append(operands)
         return len(self.form) - 1
 
-    def replace(self, index: int, form: int, operands: tuple[tuple[int, int], ...]) -> None:
-        """Gives instruction `index` another form and operands."""
-        self.form[index] = form
-        self.operands[index] = operands
-
     def build(self) -> Program:
         """The frozen program."""
         counts = np.fromiter(map(len, self.operands), np.int64, len(self.operands))

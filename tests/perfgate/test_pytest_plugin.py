@@ -54,6 +54,12 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
     connect(str(tmp_path_factory.mktemp("loaded") / "h.db")).close()
 
 
+@pytest.fixture(autouse=True)
+def on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inner sessions are no workers of a parallel outer one, where nothing would be measured."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
 def run_suite(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(test_suite=suite)
     return run_files(pytester, *options)
