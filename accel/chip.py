@@ -35,7 +35,9 @@ class Chip:
     `dma_*`: a transfer is cut into contiguous elements; each DMA engine spends
     `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
     elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
-    `dma_min_element_ps`. `launch_ps` passes before the first instruction of a kernel that is
+    `dma_min_element_ps`. `link_bytes_per_us` is a core's share of the links to other chips, one
+    way; a collective takes `collective_fixed_ps`, and `collective_hop_ps` for each step of its
+    algorithm, beside its bytes. `launch_ps` passes before the first instruction of a kernel that is
     launched alone; it is no part of a kernel inside a larger program.
     """
 
@@ -78,6 +80,9 @@ class Chip:
     hbm_bytes_per_us: int
     hbm_stack_bytes_per_us: int
     hbm_bytes: int
+    link_bytes_per_us: int
+    collective_fixed_ps: int
+    collective_hop_ps: int
     facts: tuple[tuple[str, Fact], ...] = ()
 
     @property
@@ -127,6 +132,12 @@ _COMMON: dict[str, Fact] = {
     "scalar_reduce_cycles": _published(64, "ARCH2 L492: reading the reduce register, 64 cycles"),
     "dma_min_element_ps": _published(7_000, "PERF figure 29: 4-byte elements take 7 ns each"),
     "dma_engines": _published(16, "SDK nki-dma-overview.rst: 16 DMA engines a NeuronCore"),
+    "collective_hop_ps": _published(
+        1_500_000, "SDK intranode-collective-comm.rst: 1 to 2 us a hop, the middle"
+    ),
+    "collective_fixed_ps": _derived(
+        3_160_000, "SDK nccom-test page of 2025: 1 KiB all-gather of 32 ranks 6.16 us, less 2 hops"
+    ),
     "dma_latency_ps": _published(
         1_300_000,
         "DMA-BW L41: about 1300 ns from semaphore to start; 1304 ns beside the data in "
@@ -170,6 +181,7 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "hbm_bytes_per_us": _published(410_000, "PERF figure 27: 130.46 GB/s shown as 31.82 %"),
         "hbm_stack_bytes_per_us": _published(410_000, "as above: one core has a stack of its own"),
         "hbm_bytes": _published(16 * 2**30, "SDK trainium.rst: 32 GiB a chip, 2 cores"),
+        "link_bytes_per_us": _derived(192_000, "SDK trn1-arch.rst: 384 GB/s a chip, 2 cores"),
     },
     "trn2": _COMMON
     | {
@@ -210,6 +222,7 @@ _PRESETS: dict[str, dict[str, Fact]] = {
             716_000, "kernel-optimization profiles: bytes over MBU percent; 2.9 TB/s over 4 stacks"
         ),
         "hbm_bytes": _published(12 * 2**30, "SDK trainium2.rst: 96 GiB a chip, 8 cores"),
+        "link_bytes_per_us": _derived(160_000, "SDK trainium2.rst: 1.28 TB/s a chip, 8 cores"),
     },
 }
 
@@ -231,6 +244,7 @@ _PRESETS["trn3"] = _PRESETS["trn2"] | {
     "hbm_bytes_per_us": _derived(587_500, "ARCH4: 4.7 TB/s a chip ÷ 8 cores"),
     "hbm_stack_bytes_per_us": _derived(1_175_000, "ARCH4: 4.7 TB/s a chip over 4 stacks"),
     "hbm_bytes": _published(18 * 2**30, "SDK trainium3.rst: 144 GiB a chip, 8 cores"),
+    "link_bytes_per_us": _derived(320_000, "SDK trainium3.rst: 2.56 TB/s a chip, 8 cores"),
 }
 
 

@@ -290,7 +290,7 @@ def test_readme_has_the_two_command_lines_that_ci_takes_from_it() -> None:
     run, test = [block.text for block in blocks_of(text) if block.language == "bash"]
 
     assert run.strip().endswith(".venv/bin/perfgate run")
-    assert test.strip().endswith("-m pytest")
+    assert test.strip().endswith("-m pytest -n auto")
 
 
 # --- the two command lines ------------------------------------------------------------------------

@@ -118,6 +118,18 @@ def run(
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Seed of the inputs of --values.")
     ] = 0,
+    ranks: Annotated[
+        int,
+        typer.Option(
+            "--ranks", min=1, metavar="N", help="With --values: how many ranks run together."
+        ),
+    ] = 1,
+    rank: Annotated[
+        int,
+        typer.Option(
+            "--rank", min=0, metavar="N", help="The rank to report on; they count from 0."
+        ),
+    ] = 0,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -153,6 +165,8 @@ def run(
             grid=grid,
             values=values,
             seed=seed,
+            ranks=ranks,
+            rank=rank,
             trace=trace,
             program=program,
             compiler=compiler,

@@ -20,7 +20,7 @@ from accel.cli.outputs import output_warnings
 from accel.cli.status import status_line
 from accel.errors import UserError
 from accel.isa.row import Array
-from accel.nki.jit import evaluate, trace
+from accel.nki.jit import evaluate, evaluate_ranks, trace
 from accel.nki.versions import check_program
 from accel.program import Kind, Memory, Program
 from accel.program_text import format_program
@@ -42,6 +42,8 @@ class Request:
     grid: str = ""
     values: bool = False
     seed: int = 0
+    ranks: int = 1
+    rank: int = 0
     trace: Path | None = None
     program: Path | None = None
     compiler: str = "auto"
@@ -141,11 +143,19 @@ def _record(request: Request, chip: Chip) -> Recorded:
     if compiler == "auto":
         compiler = PROFILE_OF_FORM[kernel.dialect.name]
     if not request.values:
-        program = trace(kernel, arguments, chip, grid)
+        program = trace(kernel, arguments, chip, grid, rank=request.rank)
         check_program(program, request.nki)
         return Recorded(program, compiler, tuple(output_warnings(program)))
-    arrays = random_arrays(arguments, request.seed)
-    evaluation = evaluate(kernel, arrays, chip, grid, values_for(numerics))
+    if request.rank >= request.ranks:
+        raise UserError(
+            f"--rank {request.rank} is not among the {request.ranks} of --ranks",
+            f"ranks count from 0: --ranks {request.rank + 1} or more",
+        )
+    arrays = [random_arrays(arguments, request.seed + rank) for rank in range(request.ranks)]
+    if request.ranks == 1:
+        evaluation = evaluate(kernel, arrays[0], chip, grid, values_for(numerics))
+    else:
+        evaluation = evaluate_ranks(kernel, arrays, chip, grid, numerics)[request.rank]
     check_program(evaluation.program, request.nki)
     return Recorded(
         evaluation.program,

@@ -4,7 +4,7 @@ In the order things pass through it: `row` (the record), `values` (how numbers a
 rounded), `operators` and `functions` (what ALUs and activation tables compute), `rules` and `check`
 (what is legal), `costs` (cycles), then the rows with their numpy meanings by kind: `copies`,
 `matrix`, `mx`, `elementwise`, `pipelines`, `reductions`, `patterns`, `searches`, `draws` (on
-`random`), `cores`; `indirect` says how an operand takes an index.
+`random`), `cores`, `collective`; `indirect` says how an operand takes an index.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from accel.chip import Chip
 from accel.errors import KernelError
 from accel.isa import (
+    collective,
     copies,
     cores,
     draws,
@@ -23,7 +24,7 @@ from accel.isa import (
     reductions,
     searches,
 )
-from accel.isa.check import able_engines, check_form, legal_start
+from accel.isa.check import able_engines, check_form, is_engine_work, legal_start
 from accel.isa.functions import FUNCTIONS
 from accel.isa.operators import OPERATORS
 from accel.isa.row import Cost, Role, Row
@@ -38,6 +39,7 @@ __all__ = [
     "Row",
     "check",
     "engines",
+    "is_engine_work",
     "legal_start",
     "row",
 ]
@@ -53,6 +55,7 @@ _FAMILIES = (
     searches,
     draws,
     cores,
+    collective,
 )
 
 ISA: dict[str, Row] = {entry.name: entry for family in _FAMILIES for entry in family.ROWS}

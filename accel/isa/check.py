@@ -66,8 +66,8 @@ def _problems(row: Row, form: Form, chip: Chip) -> Iterator[str]:
 
 
 def is_engine_work(row: Row) -> bool:
-    """False for DMA transfers, whose engine only triggers them."""
-    return not row.name.startswith("dma_")
+    """False for DMA transfers and collectives, which an engine only triggers."""
+    return not (row.across or row.name.startswith("dma_"))
 
 
 def _engine_problems(row: Row, form: Form, chip: Chip) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Cores: the programs of a grid side by side, each on a core of its own, switching where they meet.
 
-Comes in: the number of cores and what each runs. Goes out: what each returned. One core runs at a
-time, in core order, until it ends or waits for others (`meet`), so that a recording is the same
-every time. Cores that wait for each other and agree on what for go on together; a wait that can
-never end is a `KernelError` that shows who waits for whom, and where.
+Comes in: the number of cores (of all ranks) and what each runs. Goes out: what each returned. One
+core runs at a time, in core order, until it ends or waits for others (`meet`), so that a recording
+is the same every time. Cores that wait for each other and agree on what for go on together; a wait
+that can never end is a `KernelError` that shows who waits for whom, and where.
 """
 
 from __future__ import annotations
@@ -57,21 +57,24 @@ class _Core:
 
 
 class Cores:
-    """`enter(core)` is called whenever a core starts or goes on."""
+    """`enter(core)` is called whenever a core starts or goes on. Cores are numbered over all ranks:
+    those of rank r are `a_rank` cores from r × a_rank on.
+    """
 
-    def __init__(self, count: int, enter: Callable[[int], None]) -> None:
+    def __init__(self, count: int, enter: Callable[[int], None], a_rank: int | None = None) -> None:
         self._cores = [_Core() for _ in range(count)]
         self._enter = enter
+        self._a_rank = a_rank or count
         self._ready = deque(range(count))
         self._paused = threading.Semaphore(0)
         self._running = 0
         self._stopping = False
 
-    def run(self, program: Callable[[], object]) -> list[object]:
-        """Runs `program` on every core; the results in core order."""
+    def run(self, program: Callable[[int], object]) -> list[object]:
+        """Runs `program(core)` on every core; the results in core order."""
         if len(self._cores) == 1:
             self._enter(0)
-            return [program()]
+            return [program(0)]
         try:
             while self._ready:
                 self._resume(self._ready.popleft(), program)
@@ -81,18 +84,13 @@ class Cores:
             raise self._stuck(range(len(self._cores)))
         return [core.result for core in self._cores]
 
-    def meet(self, wait: Wait, finish: Finish) -> None:
+    def meet(self, wait: Wait, finish: Finish, in_turn: bool = False) -> None:
         """Holds the running core until all it waits for, and all they wait for, are here.
 
-        The last of them to come calls `finish` with what each brought, in core order.
+        The last of them to come calls `finish` with what each brought, in core order, and goes on
+        first, or with `in_turn` in core order.
         """
         me = self._running
-        for partner in wait.partners:
-            if not 0 <= partner < len(self._cores):
-                raise KernelError(
-                    f"{wait.kind}: core {partner} is named, the grid has {len(self._cores)} cores",
-                    "launch the kernel on as many cores as it synchronises, as kernel[2](...)",
-                )
         self._cores[me].wait = wait
         group = self._group(me)
         if any(self._cores[core].wait is None for core in group):
@@ -104,7 +102,11 @@ class Cores:
         for core in group:
             self._cores[core].wait = None
         finish({core: w.brought for core, w in waits.items()})
-        self._ready.extend(core for core in group if core != me)
+        if in_turn and len(group) > 1:
+            self._ready.extend(group)
+            self._pause(me)
+        else:
+            self._ready.extend(core for core in group if core != me)
 
     def _group(self, core: int) -> list[int]:
         """The core, those it waits for, those they wait for, and so on, in order."""
@@ -119,14 +121,16 @@ class Cores:
     def _waits(self, group: Sequence[int]) -> dict[int, Wait]:
         return {core: wait for core in group if (wait := self._cores[core].wait) is not None}
 
-    def _resume(self, number: int, program: Callable[[], object]) -> None:
+    def _resume(self, number: int, program: Callable[[int], object]) -> None:
         """Lets a core run until it waits or ends; what it raised is raised here."""
         core, self._running = self._cores[number], number
         self._enter(number)
         if core.thread is None:
             context = contextvars.copy_context()
             core.thread = threading.Thread(
-                target=context.run, args=(self._carry, core, program), name=f"core {number}"
+                target=context.run,
+                args=(self._carry, core, program, number),
+                name=self.name(number),
             )
             core.thread.start()
         else:
@@ -135,9 +139,9 @@ class Cores:
         if core.error is not None:
             raise core.error
 
-    def _carry(self, core: _Core, program: Callable[[], object]) -> None:
+    def _carry(self, core: _Core, program: Callable[[int], object], number: int) -> None:
         try:
-            core.result = program()
+            core.result = program(number)
             core.ended = True
         except _Stopped:
             pass
@@ -163,15 +167,24 @@ class Cores:
     def _stuck(self, group: Sequence[int]) -> KernelError:
         """The error that shows the cycle, or the core that will never come."""
         waits = self._waits(group)
-        told = [f"core {core} waits for {_named(wait)} in {wait}" for core, wait in waits.items()]
+        told = [
+            f"{self.name(core)} waits for {self._named(core, wait)} in {wait}"
+            for core, wait in waits.items()
+        ]
         awaited = set(itertools.chain.from_iterable(wait.partners for wait in waits.values()))
         gone = [core for core in sorted(awaited) if self._cores[core].ended]
-        told += [f"core {core} has ended" for core in gone]
+        told += [f"{self.name(core)} has ended" for core in gone]
         return KernelError(
             f"deadlock: {'; '.join(told)}",
             "every core comes to the same barriers and exchanges in the same order",
         )
 
+    def name(self, core: int) -> str:
+        """`core 1`, or `rank 1` or `rank 1 core 0` where there are several ranks."""
+        rank, local = divmod(core, self._a_rank)
+        if len(self._cores) == self._a_rank:
+            return f"core {local}"
+        return f"rank {rank}" if self._a_rank == 1 else f"rank {rank} core {local}"
 
-def _named(wait: Wait) -> str:
-    return " and ".join(f"core {core}" for core in dict.fromkeys(wait.partners))
+    def _named(self, me: int, wait: Wait) -> str:
+        return " and ".join(self.name(core) for core in dict.fromkeys(wait.partners) if core != me)

@@ -22,7 +22,6 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import overload
 
 import numpy as np
@@ -35,12 +34,12 @@ from accel.nki.arrays import as_array, as_torch, is_torch
 from accel.nki.cores import Cores
 from accel.nki.geometry import viewed_values
 from accel.nki.language import DEFAULT_CHIP
-from accel.nki.recorder import Recorder, active, recording
+from accel.nki.recorder import Recorder, active, recording, use
 from accel.nki.regions import provided
 from accel.nki.tensor import Tensor
 from accel.program import Kind, Memory, Program
 from accel.sim.evaluate import Uninitialised, Values
-from accel.sim.numerics import numerics_of
+from accel.sim.numerics import Numerics, numerics_of
 from accel.sim.wide import values_for
 
 Array = npt.NDArray[np.generic]
@@ -111,7 +110,9 @@ class Kernel:
         if recorder is not None:
             call = functools.partial(self.function, *positional, **keywords)
             launches = self.grid and not recorder.grid
-            return _over_grid(self.dialect, recorder, self.grid, call) if launches else call()
+            return (
+                _over_grid(self.dialect, [recorder], self.grid, [call])[0] if launches else call()
+            )
         result = evaluate(self, self.bind(positional, keywords), default_chip()).result
         if any(map(is_torch, (*positional, *keywords.values()))):
             return _mapped(result, lambda v: as_torch(v) if isinstance(v, np.ndarray) else v)
@@ -182,12 +183,20 @@ def trace(
     chip: Chip,
     grid: tuple[int, ...] = (),
     registers: Mapping[str, int | Sequence[int]] | None = None,
+    rank: int = 0,
 ) -> Program:
     """The kernel's program from shapes only. Arguments by name: `TensorSpec`s or arrays (whose
     values are not looked at) for tensors, anything else as it is. `registers`: by variable name
-    what registers hold that the kernel loads, the same at every load or one value a load.
+    what registers hold that the kernel loads, the same at every load or one value a load. `rank`:
+    whose program it is, of the ranks that collectives name.
     """
-    recorder, _ = _record(kernel, arguments, chip, grid, None, registers or {})
+    recorder = _recorder(kernel, chip, None)
+    recorder.rank, recorder.ranks = rank, 0
+    recorder.register_values = {
+        name: itertools.repeat(given) if isinstance(given, int) else iter(given)
+        for name, given in (registers or {}).items()
+    }
+    _record(kernel, [arguments], grid, [recorder])
     return recorder.build()
 
 
@@ -202,35 +211,71 @@ def evaluate(
     computes, if not the numerics of the environment; it holds every storage afterwards.
     """
     values = values or values_for(numerics_of(os.environ))
-    recorder, returned = _record(kernel, arguments, chip, grid, values)
-    result = _mapped(returned, lambda value: _read(kernel.dialect, values, value))
+    recorder = _recorder(kernel, chip, values)
+    (returned,) = _record(kernel, [arguments], grid, [recorder])
+    return _evaluation(kernel.dialect, recorder, values, returned)
+
+
+def evaluate_ranks(
+    kernel: Kernel,
+    arguments: Sequence[Arguments],
+    chip: Chip,
+    grid: tuple[int, ...] = (),
+    numerics: Numerics | None = None,
+) -> tuple[Evaluation, ...]:
+    """Runs the kernel on several ranks at once, `arguments` by rank; what each of them gives.
+
+    Every rank has a program and memories of its own, and meets the others in collectives.
+    KernelError where ranks wait for each other for ever, or do not agree on what to do together.
+    """
+    if kernel.dialect.core_of is not None:
+        raise UserError(
+            f"kernel {kernel.name}: ranks are not supported in the form {kernel.dialect.name}",
+            "collectives between ranks are in nki.collectives, of the form `import nki`",
+        )
+    every = [values_for(numerics or numerics_of(os.environ)) for _ in arguments]
+    recorders = [_recorder(kernel, chip, values) for values in every]
+    for rank, recorder in enumerate(recorders):
+        recorder.rank, recorder.ranks = rank, len(recorders)
+    results = _record(kernel, arguments, grid, recorders)
+    return tuple(
+        _evaluation(kernel.dialect, recorder, values, result)
+        for recorder, values, result in zip(recorders, every, results, strict=True)
+    )
+
+
+def _evaluation(
+    dialect: Dialect, recorder: Recorder, values: Values, returned: object
+) -> Evaluation:
+    result = _mapped(returned, lambda value: _read(dialect, values, value))
     return Evaluation(recorder.build(), result, values.uninitialised)
+
+
+def _recorder(kernel: Kernel, chip: Chip, values: Values | None) -> Recorder:
+    file = inspect.unwrap(kernel.function).__code__.co_filename
+    return Recorder(kernel.name, chip, file, values=values)
 
 
 def _record(
     kernel: Kernel,
-    arguments: Arguments,
-    chip: Chip,
+    arguments: Sequence[Arguments],
     grid: tuple[int, ...],
-    values: Values | None,
-    registers: Mapping[str, int | Sequence[int]] = MappingProxyType({}),
-) -> tuple[Recorder, object]:
-    """The recorder after the run, and what the first program of the grid returned."""
-    extents = grid or kernel.grid
-    bound = kernel.bind((), arguments)
-    file = inspect.unwrap(kernel.function).__code__.co_filename
-    recorder = Recorder(kernel.name, chip, file, values=values)
-    recorder.register_values = {
-        name: itertools.repeat(given) if isinstance(given, int) else iter(given)
-        for name, given in registers.items()
-    }
-    around, names = kernel.dialect.around(recorder), provided(kernel.function)
-    with _running(recorder), _located(recorder), around, names:
-        inputs = {name: _input(kernel.dialect, recorder, name, bound[name]) for name in bound}
-        call = functools.partial(kernel.function, **_spread(kernel, inputs))
-        result = _over_grid(kernel.dialect, recorder, extents, call)
-    _declare_outputs(kernel.dialect, recorder, result)
-    return recorder, result
+    recorders: Sequence[Recorder],
+) -> list[object]:
+    """Runs the kernel, once a recorder; what the first program of the grid of each returned."""
+    dialect, root = kernel.dialect, recorders[0]
+    around, names = dialect.around(root), provided(kernel.function)
+    with _running(root), _located(root), around, names:
+        calls = []
+        for recorder, given in zip(recorders, arguments, strict=True):
+            bound = kernel.bind((), given)
+            with recording(recorder):
+                inputs = {name: _input(dialect, recorder, name, bound[name]) for name in bound}
+            calls.append(functools.partial(kernel.function, **_spread(kernel, inputs)))
+        results = _over_grid(dialect, recorders, grid or kernel.grid, calls)
+    for recorder, result in zip(recorders, results, strict=True):
+        _declare_outputs(dialect, recorder, result)
+    return results
 
 
 def _spread(kernel: Kernel, inputs: dict[str, object]) -> dict[str, object]:
@@ -245,19 +290,17 @@ def _spread(kernel: Kernel, inputs: dict[str, object]) -> dict[str, object]:
 
 def _over_grid(
     dialect: Dialect,
-    recorder: Recorder,
+    recorders: Sequence[Recorder],
     grid: tuple[int, ...],
-    call: Callable[[], object],
-) -> object:
-    """Records `call` once a program of the grid; what the first one returned."""
-    recorder.grid = grid
+    calls: Sequence[Callable[[], object]],
+) -> list[object]:
+    """Records a recorder's call once a program of the grid; what the first one of each returned."""
     _check_grid(grid)
     positions = tuple(itertools.product(*map(range, grid)))
     if dialect.core_of is None:
-        recorder.builder.cores = len(positions)
-        cores = Cores(len(positions), lambda core: recorder.enter_program(positions[core], core))
-        recorder.cores = cores
-        return cores.run(call)[0]
+        return _side_by_side(recorders, grid, positions, calls)
+    (recorder,), (call,) = recorders, calls
+    recorder.grid = grid
     placed = [dialect.core_of(grid, position) for position in positions]
     recorder.builder.cores = max(placed) + 1
     results = []
@@ -265,7 +308,34 @@ def _over_grid(
         recorder.enter_program(position, core)
         results.append(call())
         dialect.settle()
-    return results[0]
+    return results[:1]
+
+
+def _side_by_side(
+    recorders: Sequence[Recorder],
+    grid: tuple[int, ...],
+    positions: Sequence[tuple[int, ...]],
+    calls: Sequence[Callable[[], object]],
+) -> list[object]:
+    """All programs of all ranks on cores of their own."""
+    count = len(positions)
+
+    def enter(number: int) -> None:
+        rank, core = divmod(number, count)
+        recorders[rank].enter_program(positions[core], core)
+
+    def program(number: int) -> object:
+        rank = number // count
+        if len(recorders) > 1:  # the thread is the core's own
+            _ROOT.set(recorders[rank])
+            use(recorders[rank])
+        return calls[rank]()
+
+    cores = Cores(len(recorders) * count, enter, count)
+    for rank, recorder in enumerate(recorders):
+        recorder.grid, recorder.builder.cores = grid, count
+        recorder.cores, recorder.first_core = cores, rank * count
+    return cores.run(program)[::count]
 
 
 def _check_grid(grid: tuple[int, ...]) -> None:

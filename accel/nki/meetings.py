@@ -63,11 +63,12 @@ def core_barrier(
     source = recorder.source()
 
     def finish(barriers: Mapping[int, object]) -> None:
-        for core, barrier in barriers.items():
+        for number, barrier in barriers.items():
             assert isinstance(barrier, _Barrier)
+            core = number - recorder.first_core
             recorder.emit_at(barrier.form, barrier.places, barrier.source, core)
 
-    others = tuple(core for core in members if core != recorder.core)
+    others = _numbered(recorder, "core_barrier", [c for c in members if c != recorder.core])
     said, place = f"of cores {members} on {data.name}", str(recorder.builder.sources[source])
     shared = data.storage if data.memory is Memory.HBM else -1
     brought = _Barrier(form, places, source)
@@ -109,8 +110,21 @@ def sendrecv(
     to, origin = operator.index(send_to_rank), operator.index(recv_from_rank)
     brought = _Exchange(src, dst, to, origin, pipe, dma_engine, source)
     place = str(recorder.builder.sources[source])
-    wait = Wait("sendrecv", (to, origin), pipe, f"on pipe {pipe}", place, brought)
+    partners = _numbered(recorder, "sendrecv", (to, origin))
+    wait = Wait("sendrecv", partners, pipe, f"on pipe {pipe}", place, brought)
     recorder.cores.meet(wait, lambda exchanges: _exchange(recorder, exchanges))
+
+
+def _numbered(recorder: Recorder, call: str, cores: Sequence[int]) -> tuple[int, ...]:
+    """Cores of this rank by their numbers among those of all ranks."""
+    count = recorder.builder.cores
+    for core in cores:
+        if not 0 <= core < count:
+            raise KernelError(
+                f"{call}: core {core} is named, the grid has {count} cores",
+                "launch the kernel on as many cores as it synchronises, as kernel[2](...)",
+            )
+    return tuple(recorder.first_core + core for core in cores)
 
 
 def _check_apart(src: object, dst: object) -> None:
@@ -138,9 +152,10 @@ def _elements(tensor: Tensor) -> npt.NDArray[np.int64]:
 
 def _exchange(recorder: Recorder, exchanges: Mapping[int, object]) -> None:
     """One transfer a core, into it."""
-    for core, exchange in exchanges.items():
+    for number, exchange in exchanges.items():
         assert isinstance(exchange, _Exchange)
-        sender = exchanges[exchange.recv_from]
+        core = number - recorder.first_core
+        sender = exchanges[recorder.first_core + exchange.recv_from]
         assert isinstance(sender, _Exchange)
         if sender.send_to != core:
             raise KernelError(

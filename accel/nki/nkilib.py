@@ -12,21 +12,22 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from accel.chip import CHIPS
+from accel.chip import CHIPS, Chip
 from accel.dtypes import FLOATS, NAMES, PACKED, dtype_name, itemsize, numpy_dtype
 from accel.isa.mx import packed, unpacked
 from accel.nki.arrays import as_array
 from accel.nki.install import install, modules
 from accel.nki.instructions.mx import quantize_mx_ocp
-from accel.nki.jit import Kernel, default_chip, evaluate, jit, trace
+from accel.nki.jit import Kernel, default_chip, evaluate, evaluate_ranks, jit, trace
 from accel.program import Program
 
 Array = npt.NDArray[np.generic]
@@ -34,6 +35,8 @@ Array = npt.NDArray[np.generic]
 GENERATION_VARIABLE = "NKI_NC_VERSION"
 _CHIPS = {"gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
 _NUMBER = re.compile(r"\d+")
+_ALIASED = ".must_alias_input"  # of an argument that is also returned
+_OUTPUTS = "infer_result"  # where the suite keeps what a kernel returned
 
 
 class Simulated:
@@ -48,10 +51,20 @@ class Simulated:
         return Simulated(self._kernel, cores)
 
     def __call__(self, *positional: object, **keywords: object) -> object:
-        name = _CHIPS.get(os.environ.get(GENERATION_VARIABLE, ""))
-        chip = default_chip() if name is None else CHIPS[name]
         arguments = self._kernel.bind(positional, keywords)
-        return evaluate(self._kernel, arguments, chip, (self._cores,)).result
+        return evaluate(self._kernel, arguments, _chip(), (self._cores,)).result
+
+    def on_ranks(self, keywords: Sequence[Mapping[str, object]]) -> list[object]:
+        """What the kernel returns on each of several ranks, from the arguments of each."""
+        arguments = [self._kernel.bind((), given) for given in keywords]
+        evaluations = evaluate_ranks(self._kernel, arguments, _chip(), (self._cores,))
+        return [evaluation.result for evaluation in evaluations]
+
+
+def _chip() -> Chip:
+    """The chip of the generation that the suite runs a test for."""
+    name = _CHIPS.get(os.environ.get(GENERATION_VARIABLE, ""))
+    return default_chip() if name is None else CHIPS[name]
 
 
 class Frontend:
@@ -187,10 +200,43 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_configure() -> None:
-    """The suite's orchestrator reads what only a compilation sets."""
-    orchestrator = sys.modules.get("test.utils.test_orchestrator")
-    if orchestrator is not None:
-        setattr(orchestrator.Orchestrator, "_compiled_kernel", None)  # noqa: B010  # not ours
+    """The suite's orchestrator reads what only a compilation sets, and simulates one rank only."""
+    module = sys.modules.get("test.utils.test_orchestrator")
+    if module is None:
+        return
+    theirs: Any = module.Orchestrator
+    one_rank = theirs._run_simulator_inference
+
+    def run(self: Any, test: Any) -> object:
+        if test.inference_args.collective_ranks > 1:
+            return _run_ranks(self, test, sys.modules["test.utils.common_dataclasses"])
+        return one_rank(self, test)
+
+    theirs._compiled_kernel, theirs._run_simulator_inference = None, run
+
+
+def _run_ranks(orchestrator: Any, test: Any, records: Any) -> object:
+    """Runs a test's kernel on all its ranks and leaves their outputs where the suite looks."""
+    os.environ[GENERATION_VARIABLE] = test.compiler_input.platform_target.get_nc_gen()
+    ranks, given = range(test.inference_args.collective_ranks), test.kernel_input
+    inputs = [given.for_rank(r) if hasattr(given, "for_rank") else given for r in ranks]
+    kernel = Simulated(test.kernel_func, test.compiler_input.logical_nc_config)
+    arguments = [
+        {name.removesuffix(_ALIASED): value for name, value in keywords.items()}
+        for keywords in inputs
+    ]
+    folder = ""
+    for rank, result in enumerate(kernel.on_ranks(arguments)):
+        golden = records.normalize_golden_output(test.validation_args.golden_output, rank)
+        outputs = result if isinstance(result, (list, tuple)) else [result]
+        named = {
+            name: np.asarray(output, dtype=expected.dtype)
+            for (name, expected), output in zip(golden.items(), outputs, strict=True)
+        }
+        folder = orchestrator.fs_config.artifacts_output_directory_path + "/" + _OUTPUTS
+        target = f"{folder}/output_worker_{rank}"
+        orchestrator.__dump_tensors__(target, named, lambda name: name)
+    return folder
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,10 +13,10 @@ import dataclasses
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import PurePath
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -63,6 +63,20 @@ class Values(Protocol):
     def execute(self, form: Form, operands: tuple[tuple[int, int], ...], place: str) -> None:
         """Carries out one instruction."""
 
+    def exchange(
+        self,
+        form: Form,
+        operands: tuple[tuple[int, int], ...],
+        place: str,
+        brought: Mapping[str, Array],
+    ) -> None:
+        """Carries out a collective; `brought` are the operands of all ranks by `<role>@<i>`."""
+
+    def sources(
+        self, form: Form, operands: tuple[tuple[int, int], ...], place: str
+    ) -> dict[str, Array]:
+        """Copies of what the instruction would read."""
+
     def array(self, number: int) -> Array:
         """The storage as a typed array."""
 
@@ -83,6 +97,9 @@ class Recorder:
         self.kernel_file = kernel_file
         self.builder = Builder(name, chip.nc_version, cores)
         self.core = 0
+        # The rank that this is the program of, how many are run (0: any number, shapes only), and
+        # the number that the first of its cores has among those of all ranks.
+        self.rank, self.ranks, self.first_core = 0, 1, 0
         self.grid: tuple[int, ...] = ()
         self.program_id: tuple[int, ...] = ()
         self.cores = Cores(1, lambda core: None)
@@ -170,13 +187,21 @@ class Recorder:
         return self.emit_at(form, places, self.source(above=3), self.core)
 
     def emit_at(
-        self, form: int, places: tuple[tuple[int, int], ...], source: int, core: int
+        self,
+        form: int,
+        places: tuple[tuple[int, int], ...],
+        source: int,
+        core: int,
+        brought: Mapping[str, Array] = MappingProxyType({}),
     ) -> int:
         """Appends a checked form as an instruction of `core`, from the line `source`."""
         index = self.builder.emit(form, places, source, core)
         if self.values is not None:
             place = str(self.builder.sources[source])
-            self.values.execute(self.builder.forms[form], places, place)
+            if brought:
+                self.values.exchange(self.builder.forms[form], places, place, brought)
+            else:
+                self.values.execute(self.builder.forms[form], places, place)
         return index
 
     def form(
@@ -312,7 +337,7 @@ def _check_position(op: str, role: str, tensor: Tensor, chip: Chip) -> None:
     byte = tensor.byte_offset % width
     if byte + geometry.free_low < 0 or byte + geometry.free_reach > width:
         check_bounds(tensor)
-    if op.startswith("dma_"):
+    if not isa.is_engine_work(isa.row(op)):
         return
     if op in _INTO_ONE_BANK and geometry.memory is Memory.PSUM:
         _check_bank(op, role, tensor, chip)
@@ -359,6 +384,11 @@ def current() -> Recorder:
             "call it from a function decorated with @nki.jit",
         )
     return recorder
+
+
+def use(recorder: Recorder) -> None:
+    """Makes `recorder` the current one for the rest of this thread."""
+    _CURRENT.set(recorder)
 
 
 @contextlib.contextmanager

@@ -112,10 +112,37 @@ class Values:
         """Reads of elements that nothing had written, one entry a place and operand."""
         return tuple(self._findings.values())
 
-    def execute(self, form: Form, operands: Sequence[tuple[int, int]], place: str = "") -> None:
-        """Carries out one instruction; `operands` are (storage number, byte offset) in order."""
+    def sources(
+        self, form: Form, operands: Sequence[tuple[int, int]], place: str = ""
+    ) -> dict[str, Array]:
+        """Copies of what an instruction would read, by role."""
         plan = self._plans.get(id(form)) or self._plan(form)
         arrays: dict[str, Array] = {}
+        self._read(plan, operands, place, arrays)
+        return {slot.role: arrays[slot.role].copy() for slot in plan.slots if slot.reads}
+
+    def execute(self, form: Form, operands: Sequence[tuple[int, int]], place: str = "") -> None:
+        """Carries out one instruction; `operands` are (storage number, byte offset) in order."""
+        self._carry_out(form, operands, place, {})
+
+    def exchange(
+        self,
+        form: Form,
+        operands: Sequence[tuple[int, int]],
+        place: str,
+        brought: Mapping[str, Array],
+    ) -> None:
+        """Carries out a collective; `brought`: what all its ranks read, see `isa.collective`."""
+        self._carry_out(form, operands, place, dict(brought))
+
+    def _carry_out(
+        self,
+        form: Form,
+        operands: Sequence[tuple[int, int]],
+        place: str,
+        arrays: dict[str, Array],
+    ) -> None:
+        plan = self._plans.get(id(form)) or self._plan(form)
         try:
             if plan.moved:
                 operands = self._moved(plan, operands, place)

@@ -20,6 +20,7 @@ from accel.errors import KernelError
 from accel.isa import Cost
 from accel.isa.indirect import INDEX
 from accel.program import Access, Engine, Form, Layout, Memory, Mode, Program
+from accel.sim.collectives import collective_ps
 from accel.sim.geometry import Bytes, Ints
 from accel.sim.queues import ENGINE_QUEUE, Queue
 
@@ -28,6 +29,8 @@ PS_PER_US = 1_000_000
 # ScalarE holds one function's tables at a time. That these need none, and that every other function
 # has tables of its own, is assumed: which functions share a set is not published.
 TABLE_FREE = frozenset({"copy", "relu", "square", "abs", "sign"})
+
+_SHARES = 128  # at most, that a transfer between HBM tensors is cut into
 
 # DMA transpose runs at most at this share of the copy rate (ARCH3), as (numerator, denominator).
 _TRANSPOSE_FROM_HBM = (9, 10)
@@ -111,6 +114,9 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...
     row = isa.row(form.op)
     if is_dma(form):
         return _dma_cost(form, chip)
+    if row.across:
+        time = collective_ps(form, chip)
+        return Queue.COLLECTIVE, time, time, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
     engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)
     mhz = clock_mhz(chip, engine)
@@ -203,7 +209,9 @@ def transfer_of(form: Form) -> Transfer:
     total = math.prod(target.layout.shape)
     if access is None:
         # Between HBM tensors: as many even shares as there are partitions.
-        return Transfer(128, max(1, total // (128 * element)), element * width, -1, queue)
+        share = -(-total // _SHARES)
+        element = min(element, share)
+        return Transfer(-(-total // share), -(-share // element), element * width, -1, queue)
     partitions = access.layout.partitions
     own = max(1, total // partitions)
     joined = form.attribute("coalesced_bytes", 0)
@@ -228,8 +236,8 @@ def element_ps(element_bytes: int, chip: Chip) -> int:
 
 
 def hbm_bytes(form: Form) -> tuple[int, int]:
-    """HBM bytes a DMA form reads and writes."""
-    _, target = _sides(form)
+    """HBM bytes a DMA form or a collective reads and writes."""
+    target = next((a for a in form.accesses if a.role == "dst"), None) or _sides(form)[1]
     return sum(map(_hbm_part, _sources(form))), _hbm_part(target)
 
 

@@ -95,6 +95,7 @@ def metrics_of(trace: Trace, costs: Costs, spills: Ints, chip: Chip) -> Metrics:
     peak = chip.peak_flops_per_us("bfloat16") * cores
     moved = read + written
     shares = active | {"dma": _dma_percent(trace, chip), "dma_issue": issuing}
+    shares["collective"] = _percent(active_ps(trace, Queue.COLLECTIVE), total * cores)
     return Metrics(
         latency_us=total / PS_PER_US,
         launched_latency_us=(total + chip.launch_ps) / PS_PER_US,
@@ -107,7 +108,7 @@ def metrics_of(trace: Trace, costs: Costs, spills: Ints, chip: Chip) -> Metrics:
         scalar_engine_instruction_count=counts[Queue.SCALAR],
         gpsimd_engine_instruction_count=counts[Queue.GPSIMD],
         sync_engine_instruction_count=counts[Queue.SYNC],
-        dma_transfer_count=sum(counts[FIRST_DMA_QUEUE:]),
+        dma_transfer_count=sum(counts[FIRST_DMA_QUEUE : Queue.COLLECTIVE]),
         tensor_engine_active_percent=active["tensor"],
         vector_engine_active_percent=active["vector"],
         scalar_engine_active_percent=active["scalar"],
@@ -140,8 +141,8 @@ def _issue_percent(trace: Trace, cores: int) -> float:
     """The busier of a core's DMA queues, averaged over the cores."""
     taken = trace.times.issued - trace.times.start
     busy = np.bincount(trace.queue, weights=taken, minlength=cores * QUEUES_PER_CORE)
-    by_core = busy.reshape(cores, QUEUES_PER_CORE)[:, FIRST_DMA_QUEUE:].max(axis=1)
-    return _percent(int(by_core.sum()), trace.makespan_ps * cores)
+    by_core = busy.reshape(cores, QUEUES_PER_CORE)[:, FIRST_DMA_QUEUE : Queue.COLLECTIVE]
+    return _percent(int(by_core.max(axis=1).sum()), trace.makespan_ps * cores)
 
 
 def _dma_percent(trace: Trace, chip: Chip) -> float:

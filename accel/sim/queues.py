@@ -17,6 +17,7 @@ from accel.program import Engine
 class Queue(IntEnum):
     """One core's queues. Loads, stores and the two directions of spills are triggered separately,
     so none blocks another (profiles show spills on queues of their own, `q…SpillReload…`).
+    Collectives are driven by sequencers of their own (SDK collectives.rst, CC-cores).
     """
 
     TENSOR = 0
@@ -28,6 +29,7 @@ class Queue(IntEnum):
     DMA_STORE = 6
     SPILL_RELOAD = 7
     SPILL_SAVE = 8
+    COLLECTIVE = 9
 
 
 QUEUES_PER_CORE = len(Queue)

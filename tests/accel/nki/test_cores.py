@@ -248,8 +248,8 @@ def test_cores_take_turns_in_order() -> None:
     entered: list[int] = []
     cores = Cores(3, entered.append)
 
-    def program() -> int:
-        me = entered[-1]
+    def program(me: int) -> int:
+        assert entered[-1] == me
         seen.append((me, "before"))
         others = tuple(n for n in range(3) if n != me)
         cores.meet(Wait("meeting", others, "k", "", "", me), lambda _: seen.append((me, "met")))

@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import accel.nki.collectives as ncc
+import accel.nki.language as nl
 from accel.nki import nkilib
 
 pytest_plugins = ("pytester",)
@@ -45,6 +47,18 @@ def test_the_smallest_cases_of_every_function_are_kept() -> None:
 
     assert sorted(nkilib.smallest(names, 1)) == ["f[b-2_s-16]", "g", "h[x]"]
     assert sorted(nkilib.smallest(names, 9)) == sorted(names)
+
+
+def test_a_kernel_runs_on_ranks_of_its_own_arguments() -> None:
+    def kernel(x, groups):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        ncc.all_reduce([x], [out], groups, nl.add)
+        return out
+
+    given = [{"x": np.full((2, 3), r, np.float32), "groups": [[0, 1, 2]]} for r in range(3)]
+
+    for result in nkilib.Simulated(kernel, 2).on_ranks(given):
+        assert (result == 3).all()
 
 
 def test_a_suite_runs_under_the_plugin(

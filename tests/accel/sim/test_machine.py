@@ -95,6 +95,17 @@ def test_a_piece_of_a_transfer_is_contiguous_on_both_sides():
     assert (found.elements, found.element_bytes) == (4, 256)
 
 
+@pytest.mark.parametrize(
+    ("shape", "shares", "elements"), [((128, 512), 128, 512), ((1, 64), 64, 1), ((3, 100), 100, 3)]
+)
+def test_a_copy_between_hbm_tensors_is_cut_into_even_shares(shape, shares, elements):
+    s = Stream("gen3")
+    s.dma(s.hbm(shape, "float32", Kind.OUTPUT), s.hbm(shape, "float32"))
+    found = transfer_of(s.build().forms[0])
+
+    assert (found.partitions, found.elements * found.element_bytes) == (shares, 4 * elements)
+
+
 def test_transfers_to_hbm_wait_in_the_store_queue():
     assert transfer((128, 64)).queue is Queue.DMA_LOAD
     assert transfer((128, 64), chip_to_hbm=True).queue is Queue.DMA_STORE
