@@ -108,6 +108,12 @@ class Cores:
         else:
             self._ready.extend(core for core in group if core != me)
 
+    def turn(self) -> None:
+        """Lets the other cores go on first, if any can."""
+        if self._ready and len(self._cores) > 1:
+            self._ready.append(self._running)
+            self._pause(self._running)
+
     def _group(self, core: int) -> list[int]:
         """The core, those it waits for, those they wait for, and so on, in order."""
         found, todo = {core}, [core]

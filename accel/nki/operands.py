@@ -16,7 +16,7 @@ from accel.isa.indirect import INDEX
 from accel.nki.enums import engine, member, reduce_cmd
 from accel.nki.objects import NkiInstruction
 from accel.nki.recorder import Attributes, Operand, current
-from accel.nki.tensor import Tensor
+from accel.nki.tensor import EmptyView, Tensor
 from accel.program import AttributeValue, Engine, Mode
 
 READ, WRITE, ACCUMULATE = Mode.READ, Mode.WRITE, Mode.ACCUMULATE
@@ -32,7 +32,8 @@ def record(
     plain = True
     for role, _, tensor in operands:
         if not isinstance(tensor, Tensor):
-            raise KernelError(f"{op}: {role} is {type(tensor).__name__}, needs a tensor")
+            got = repr(tensor) if isinstance(tensor, EmptyView) else type(tensor).__name__
+            raise KernelError(f"{op}: {role} is {got}, needs a tensor")
         if tensor.chosen is not None:
             plain = False
     if not plain:

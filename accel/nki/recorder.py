@@ -184,7 +184,10 @@ class Recorder:
         `operands` in the order of the instruction's roles; `attributes` sorted by name.
         """
         form, places = self.form(op, engine, operands, attributes)
-        return self.emit_at(form, places, self.source(above=3), self.core)
+        index = self.emit_at(form, places, self.source(above=3), self.core)
+        if self.builder.cores > 1 and _writes_shared(operands):
+            self.cores.turn()
+        return index
 
     def emit_at(
         self,
@@ -329,6 +332,16 @@ class Recorder:
     def build(self) -> Program:
         """The frozen program."""
         return self.builder.build()
+
+
+def _writes_shared(operands: Sequence[Operand]) -> bool:
+    """Whether an instruction writes HBM that several cores see. They take turns there, as cores of
+    about the same speed would: what one of them clears first is not cleared after the other wrote.
+    """
+    return any(
+        mode is not Mode.READ and tensor.memory is Memory.HBM and tensor.allocation.storage.core < 0
+        for _, mode, tensor in operands
+    )
 
 
 def _check_position(op: str, role: str, tensor: Tensor, chip: Chip) -> None:

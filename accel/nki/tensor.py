@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 from accel.dtypes import dtype_name, itemsize
 from accel.errors import KernelError
@@ -213,7 +213,7 @@ class Tensor:
     def _indexed(self, keys: tuple[Key, ...]) -> Tensor:
         offset = self.byte_offset
         axes: list[tuple[int, int]] = []
-        axis = 0
+        axis, empty = 0, False
         for item in self._expanded(keys):
             if item is None:
                 axes.append((1, 0))
@@ -226,11 +226,14 @@ class Tensor:
                     "slice first, then select",
                 )
             offset += start * step
+            empty = empty or not count
             if factor or (axis == 0 and self.geometry.on_chip):
                 axes.append((count, step * (factor or 1)))
             axis += 1
         while len(axes) < (2 if self.geometry.on_chip else 1):
             axes.append((1, self.geometry.itemsize))
+        if empty:
+            return cast("Tensor", EmptyView(self, tuple(count for count, _ in axes)))
         return self._viewed(axes, offset)
 
     def _expanded(self, keys: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -504,6 +507,31 @@ class Tensor:
         return result
 
 
+class EmptyView:
+    """A view without elements. Kernels make them for a core that has nothing to do; an error tells
+    when one is used for more than its shape.
+    """
+
+    __slots__ = ("_tensor", "shape")
+
+    def __init__(self, tensor: Tensor, shape: Shape) -> None:
+        self._tensor, self.shape = tensor, shape
+
+    def __getattr__(self, name: str) -> object:
+        """Dtype, buffer and memory are those of the tensor; for anything else there is nothing."""
+        if name in ("dtype", "buffer", "memory", "ndim", "name"):
+            return len(self.shape) if name == "ndim" else getattr(self._tensor, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise KernelError(f"{name} of an empty view {self.shape} of {self._tensor.name}")
+
+    def __getitem__(self, key: object) -> EmptyView:
+        return self
+
+    def __repr__(self) -> str:
+        return f"empty view {self.shape} of {self._tensor.name}"
+
+
 def check_bounds(tensor: Tensor) -> None:
     """KernelError if the view leaves its storage or a partition (only `ap` makes such views)."""
     if tensor.chosen is not None:
@@ -557,11 +585,11 @@ def _resolve(item: Key, extent: int, axis: int, tensor: Tensor) -> tuple[int, in
         step = 1 if item.step is None else _integer(item.step, axis, tensor)
         start = _from_end(0 if item.start is None else item.start, axis, tensor)
         stop = _from_end(extent if item.stop is None else item.stop, axis, tensor)
-        if step < 1 or not 0 <= start < stop <= extent:
+        if step < 1 or not 0 <= start <= stop <= extent:
             raise KernelError(
                 f"index {start}:{stop}:{step} of axis {axis} of {tensor.name}: "
                 f"the axis has {extent}",
-                "a slice has at least one element, a step of 1 or more, and ends inside the axis",
+                "a slice has a step of 1 or more and ends inside the axis",
             )
         return start, -((start - stop) // step), step
     position = _from_end(item, axis, tensor)

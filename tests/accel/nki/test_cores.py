@@ -243,6 +243,26 @@ def test_three_cores_pass_on_around_a_ring() -> None:
     np.testing.assert_array_equal(run(ring, (3,), x).result, np.roll(x, 1, axis=0))
 
 
+def test_cores_that_write_shared_memory_take_turns() -> None:
+    """Both clear all of it, then each writes its part: neither clears what the other wrote."""
+
+    @jit
+    def kernel(x):
+        me = nl.program_id(0)
+        out = nl.ndarray(SHAPE, dtype=x.dtype, buffer=nl.shared_hbm)
+        zero = nl.ndarray(SHAPE[1:], dtype=x.dtype, buffer=nl.sbuf)
+        nisa.memset(zero, 0)
+        for part in range(2):
+            nisa.dma_copy(out[part], zero)
+        nisa.dma_copy(out[me], x[me])
+        return out
+
+    evaluation = run(kernel)
+
+    np.testing.assert_array_equal(evaluation.result, X)
+    assert evaluation.program == trace(kernel, {"x": TensorSpec(SHAPE, "float32")}, TRN2, (2,))
+
+
 def test_cores_take_turns_in_order() -> None:
     seen: list[tuple[int, str]] = []
     entered: list[int] = []

@@ -124,7 +124,7 @@ def test_layouts_of_equal_views_are_one_object() -> None:
     [
         ((slice(0, 9),), "index 0:9:1 of axis 0 of t: the axis has 8"),
         ((0, 4), "index 4 of axis 1 of t: it has 4"),
-        ((slice(3, 3),), "index 3:3:1"),
+        ((slice(3, 2),), "index 3:2:1"),
         ((0, 0, 0, 0), "t has 3 axes, got 4 indices"),
         (("a",), "is str a, needs int or slice"),
     ],
@@ -132,6 +132,15 @@ def test_layouts_of_equal_views_are_one_object() -> None:
 def test_a_wrong_index_names_axis_and_extent(key: tuple[object, ...], told: str) -> None:
     with pytest.raises(KernelError, match=told):
         tensor()[key]
+
+
+def test_an_empty_view_has_a_shape_and_nothing_else() -> None:
+    view = tensor()[3:3]
+
+    assert view.shape == (0, 4, 6)
+    assert (view.dtype, view.ndim) == ("float32", 3)
+    with pytest.raises(KernelError, match=r"reshape of an empty view \(0, 4, 6\) of t"):
+        view.reshape((0, 24))
 
 
 def test_partition_steps_are_refused_when_used() -> None:
