@@ -115,7 +115,7 @@ class Kernel:
             )
         result = evaluate(self, self.bind(positional, keywords), default_chip()).result
         if any(map(is_torch, (*positional, *keywords.values()))):
-            return _mapped(result, lambda v: as_torch(v) if isinstance(v, np.ndarray) else v)
+            return mapped(result, lambda v: as_torch(v) if isinstance(v, np.ndarray) else v)
         return result
 
     @property
@@ -247,7 +247,7 @@ def evaluate_ranks(
 def _evaluation(
     dialect: Dialect, recorder: Recorder, values: Values, returned: object
 ) -> Evaluation:
-    result = _mapped(returned, lambda value: _read(dialect, values, value))
+    result = mapped(returned, lambda value: _read(dialect, values, value))
     return Evaluation(recorder.build(), result, values.uninitialised)
 
 
@@ -383,7 +383,7 @@ def _declare_outputs(dialect: Dialect, recorder: Recorder, returned: object) -> 
             tensors.append(tensor)
         return value
 
-    _mapped(returned, collect)
+    mapped(returned, collect)
     for index, tensor in enumerate(tensors):
         recorder.output(tensor, "output" if len(tensors) == 1 else f"output_{index}")
 
@@ -394,12 +394,12 @@ def _like(value: object, items: list[object]) -> object:
     return kind(*items) if hasattr(value, "_fields") else kind(items)
 
 
-def _mapped(value: object, change: Callable[[object], object]) -> object:
+def mapped(value: object, change: Callable[[object], object]) -> object:
     """The same nesting of lists, tuples and dicts with every leaf changed."""
     if isinstance(value, (list, tuple)):
-        return _like(value, [_mapped(item, change) for item in value])
+        return _like(value, [mapped(item, change) for item in value])
     if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
+        return {key: mapped(item, change) for key, item in value.items()}
     return change(value)
 
 

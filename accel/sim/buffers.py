@@ -1,6 +1,6 @@
 """Buffers: the bytes of a storage, and operands as numpy views into them.
 
-A buffer starts as all ones (NaN in every float format) and each byte knows whether it was written.
+A buffer starts as one byte throughout, and each byte knows whether it was written.
 A `Slot` is what a form says about one operand; with a buffer and a byte offset it gives the view of
 the elements, and the view of their written marks. Marks are kept by byte, so that a storage may be
 written as one dtype and read as another.
@@ -20,7 +20,6 @@ from accel.isa.row import Array, Row
 from accel.program import Access, Form, Mode, Storage
 
 Marks = npt.NDArray[np.bool_]
-_UNWRITTEN = 0xFF
 
 
 @dataclass(slots=True)
@@ -162,10 +161,10 @@ class Slot:
         return np.ndarray(self.shape, np.bool_, written, offset, strides)
 
 
-def new_buffer(storage: Storage, array: Array | None) -> Buffer:
-    """A storage never written, or one holding a copy of `array`."""
+def new_buffer(storage: Storage, array: Array | None, unwritten: int) -> Buffer:
+    """A storage never written, each byte `unwritten`, or one holding a copy of `array`."""
     if array is None:
-        data = np.full(storage.total_bytes, _UNWRITTEN, np.uint8)
+        data = np.full(storage.total_bytes, unwritten, np.uint8)
         return Buffer(storage, data, np.zeros(storage.total_bytes, np.bool_))
     # A copy, so that a kernel that writes to its input does not write to the caller's array.
     owned = np.array(array, order="C")

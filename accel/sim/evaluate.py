@@ -346,7 +346,7 @@ class Values:
         buffer = self._buffers.get(number)
         if buffer is None:
             storage, array = self._storages[number]
-            buffer = self._buffers[number] = new_buffer(storage, array)
+            buffer = self._buffers[number] = new_buffer(storage, array, self._numerics.unwritten)
         return buffer
 
 

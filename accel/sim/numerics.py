@@ -21,10 +21,13 @@ FP32_MATMULS: tuple[str, ...] = get_args(Fp32Matmul)
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """The choices; the defaults are exact storage and exact float32 products."""
+    """The choices; the defaults are exact storage and exact float32 products. `unwritten` is the
+    byte that memory holds before anything wrote it: all ones, NaN in every float format.
+    """
 
     precise: bool = True
     fp32_matmul: Fp32Matmul = "exact"
+    unwritten: int = 0xFF
 
 
 EXACT = Numerics()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import accel.nki.collectives as ncc
+import accel.nki.isa as nisa
 import accel.nki.language as nl
 from accel.nki import nkilib
 
@@ -59,6 +60,30 @@ def test_a_kernel_runs_on_ranks_of_its_own_arguments() -> None:
 
     for result in nkilib.Simulated(kernel, 2).on_ranks(given):
         assert (result == 3).all()
+
+
+def test_packed_arrays_go_in_and_come_out_as_the_suite_has_them() -> None:
+    values = np.arange(64, dtype=np.float32).reshape(2, 32)
+    packed = nkilib.static_cast(values, "float8_e4m3fn_x4")
+
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, x)
+        return out
+
+    result = nkilib.Simulated(kernel)(np.concatenate([packed, packed]))
+
+    assert "float8_e4m3fn_x4" in str(packed.dtype)
+    assert (np.asarray(result, np.float32).view(np.uint32)[:2] == packed.view(np.uint32)).all()
+    back = nkilib.static_cast(np.asarray(result), np.float32)
+    np.testing.assert_allclose(back[2:], values, rtol=0.07)
+
+
+def test_what_nothing_wrote_is_zero_to_the_suite() -> None:
+    def kernel(x):
+        return nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    assert (nkilib.Simulated(kernel)(np.ones((2, 3), np.float32)) == 0).all()
 
 
 def test_a_suite_runs_under_the_plugin(
