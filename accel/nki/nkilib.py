@@ -7,11 +7,13 @@ the published tree leaves out. The plugin provides both under their names and ch
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
 import re
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -64,13 +66,15 @@ class Simulated:
     def __call__(self, *positional: object, **keywords: object) -> object:
         arguments = self._bound(positional, keywords)
         values = values_for(_numerics())
-        found = evaluate(self._kernel, arguments, _chip(), (self._cores,), values)
+        with _timed():
+            found = evaluate(self._kernel, arguments, _chip(), (self._cores,), values)
         return mapped(found.result, _shown)
 
     def on_ranks(self, keywords: Sequence[Mapping[str, object]]) -> list[object]:
         """What the kernel returns on each of several ranks, from the arguments of each."""
         arguments = [self._bound((), given) for given in keywords]
-        found = evaluate_ranks(self._kernel, arguments, _chip(), (self._cores,), _numerics())
+        with _timed():
+            found = evaluate_ranks(self._kernel, arguments, _chip(), (self._cores,), _numerics())
         return [mapped(evaluation.result, _shown) for evaluation in found]
 
     def _bound(
@@ -78,6 +82,18 @@ class Simulated:
     ) -> dict[str, object]:
         bound = self._kernel.bind(positional, keywords)
         return {name: mapped(value, _taken) for name, value in bound.items()}
+
+
+_TOOK: list[float] = []
+
+
+@contextlib.contextmanager
+def _timed() -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        _TOOK.append(time.perf_counter() - start)
 
 
 def _numerics() -> Numerics:
@@ -299,6 +315,13 @@ def _run_ranks(orchestrator: Any, test: Any, records: Any) -> object:
         target = f"{folder}/output_worker_{rank}"
         orchestrator.__dump_tensors__(target, named, lambda name: name)
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much of the time was ours; the rest is the suite's data and references."""
+    if _TOOK:
+        told = f"accel: {len(_TOOK)} kernels evaluated in {sum(_TOOK):.1f} s"
+        terminalreporter.write_line(told)
 
 
 class _Called(ModuleType):

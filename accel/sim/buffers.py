@@ -24,11 +24,19 @@ Marks = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Buffer:
-    """A storage's bytes. `written` is None once all of them are."""
+    """A storage's bytes. `written` is None once all of them are. `borrowed`: they are the caller's,
+    to be copied before anything writes there.
+    """
 
     storage: Storage
     data: npt.NDArray[np.uint8]
     written: Marks | None
+    borrowed: bool = False
+
+    def own(self) -> None:
+        """From now on the bytes are the buffer's own."""
+        if self.borrowed:
+            self.data, self.borrowed = self.data.copy(), False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +170,12 @@ class Slot:
 
 
 def new_buffer(storage: Storage, array: Array | None, unwritten: int) -> Buffer:
-    """A storage never written, each byte `unwritten`, or one holding a copy of `array`."""
+    """A storage never written, each byte `unwritten`, or one that borrows `array`."""
     if array is None:
         data = np.full(storage.total_bytes, unwritten, np.uint8)
         return Buffer(storage, data, np.zeros(storage.total_bytes, np.bool_))
-    # A copy, so that a kernel that writes to its input does not write to the caller's array.
-    owned = np.array(array, order="C")
-    return Buffer(storage, owned.reshape(-1).view(np.uint8), None)
+    dense = np.ascontiguousarray(array)
+    return Buffer(storage, dense.reshape(-1).view(np.uint8), None, dense is array)
 
 
 def check_array(storage: Storage, array: Array) -> None:

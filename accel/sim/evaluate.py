@@ -79,7 +79,7 @@ class Values:
         self._random: dict[tuple[Engine, int], npt.NDArray[np.uint32]] = {}
 
     def allocate(self, number: int, storage: Storage, array: Array | None = None) -> None:
-        """Registers a storage, uninitialised or holding a copy of `array`.
+        """Registers a storage, uninitialised or holding what `array` does, which is not changed.
 
         UserError where the array's shape or dtype is not the storage's.
         """
@@ -97,6 +97,7 @@ class Values:
     def array(self, number: int) -> Array:
         """A storage as a typed array over its own bytes; writes there leave no written mark."""
         buffer = self._buffer(number)
+        buffer.own()
         return buffer.data.view(numpy_dtype(buffer.storage.dtype)).reshape(buffer.storage.shape)
 
     def read(
@@ -173,6 +174,8 @@ class Values:
     ) -> None:
         for slot, (number, offset) in zip(plan.slots, operands, strict=True):
             buffer = self._buffers.get(number) or self._buffer(number)
+            if buffer.borrowed and slot.writes:
+                buffer.own()
             if slot.index is not None and slot.index.kind != SCALAR:
                 continue  # where it lies is known only with the index values, below
             try:

@@ -285,3 +285,17 @@ def test_memories_are_names_that_a_kernel_need_not_import() -> None:
 
     assert np.array_equal(kernel(x), x)
     assert "sbuf" not in globals()
+
+
+def test_a_kernel_that_writes_its_input_leaves_the_callers_array() -> None:
+    @jit
+    def kernel(x):
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.memset(tile, 2)
+        nisa.dma_copy(x, tile)
+        return x
+
+    x = np.ones((4, 8), np.float32)
+
+    assert (evaluate(kernel, {"x": x}, CHIPS["trn2"]).result == 2).all()
+    assert (x == 1).all()
