@@ -69,6 +69,14 @@ def _nc_n_gather(form: Form, arrays: Mapping[str, Array]) -> None:
     target[...] = np.take_along_axis(data, indices, axis=1).reshape(target.shape)
 
 
+def _same_partitions(form: Form, chip: Chip) -> str | None:
+    data, indices = form.access("data"), form.access("indices")
+    assert data is not None
+    assert indices is not None
+    got, wanted = data.layout.partitions, indices.layout.partitions
+    return None if got == wanted else f"data has {got} partitions, indices has {wanted}"
+
+
 def _check_inside(what: str, indices: Int64, count: int) -> None:
     """KernelError for the first index that is not an element of a partition."""
     outside = indices[(indices < 0) | (indices >= count)]
@@ -249,6 +257,7 @@ ROWS = (
         roles=(writes("dst", SBUF), reads("data", SBUF), reads("indices", SBUF)),
         rules=(
             rules.same_size("dst", "indices"),
+            _same_partitions,
             rules.same_dtype("dst", "data"),
             rules.dtype_among("indices", frozenset({"uint32"})),
         ),

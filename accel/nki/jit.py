@@ -16,12 +16,14 @@ import inspect
 import itertools
 import math
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import PurePath
+from types import ModuleType
 from typing import overload
 
 import numpy as np
@@ -34,6 +36,7 @@ from accel.nki.arrays import as_array, as_torch, is_torch
 from accel.nki.cores import Cores
 from accel.nki.geometry import viewed_values
 from accel.nki.language import DEFAULT_CHIP
+from accel.nki.misuse import told
 from accel.nki.recorder import Recorder, active, recording, use
 from accel.nki.regions import provided
 from accel.nki.tensor import Tensor
@@ -48,6 +51,7 @@ Arguments = Mapping[str, object]
 MAX_PROGRAMS = np.iinfo(np.int16).max  # a program's cores are numbered in 16 bits
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _BROKEN = "a rule of the kernel language or of the machine: change the kernel at this line"
+_MISUSED = "docs/reference/nki.md lists what each call takes"
 _TARGETS = {"gen2": "trn1", "inf2": "trn1", "gen3": "trn2", "gen4": "trn3"}
 
 
@@ -446,7 +450,17 @@ def _located(recorder: Recorder) -> Iterator[None]:
         raise  # of this machine, not of the kernel
     except (Exception, SystemExit) as error:
         place = _place_of(error, recorder.kernel_file)
+        misuse = told(error, _public())
+        if misuse is not None:
+            raise KernelError(misuse, _MISUSED, place) from error
         raise KernelError(_told(error), "the kernel itself raised this", place) from error
+
+
+def _public() -> tuple[ModuleType, ...]:
+    """The modules that kernels call, those of the form last, which wins names of its own."""
+    names = ("accel.nki.language", "accel.nki.isa", "accel.nki.collectives")
+    older = ("accel.nki.legacy.language", "accel.nki.legacy.isa")
+    return tuple(sys.modules[name] for name in (*names, *older) if name in sys.modules)
 
 
 def _told(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from accel.chip import CHIPS, Chip
-from accel.dtypes import FLOATS, dtype_name
+from accel.dtypes import FLOATS
 from accel.errors import KernelError
 from accel.isa import FUNCTIONS, OPERATORS
 from accel.nki import composites, tiles
@@ -25,7 +25,7 @@ from accel.nki.instructions.patterns import FLOAT32_MIN, affine_select
 from accel.nki.objects import NKIObject
 from accel.nki.recorder import active, current
 from accel.nki.registers import dynamic_range, fori_loop, while_loop
-from accel.nki.tensor import Tensor
+from accel.nki.tensor import Tensor, element_name
 from accel.nki.tensor import Tensor as NkiTensor
 from accel.program import Kind, Memory
 
@@ -130,7 +130,7 @@ def ndarray(
     """An uninitialised tensor. On-chip, shape[0] is partitions. `address`: (partition, byte)."""
     counts = _shape(tuple(shape))
     memory = _memory(buffer)
-    recorder, element = current(), _element(dtype)
+    recorder, element = current(), element_name(dtype)
     if buffer == "shared_hbm":
         return recorder.allocate_shared(counts, element, name)
     partition, byte = _address(address)
@@ -156,13 +156,6 @@ def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if not counts or any(count < 1 for count in counts):
         raise KernelError(f"shape {counts} has no elements", "every extent is at least 1")
     return counts
-
-
-def _element(dtype: object) -> str:
-    try:
-        return dtype_name(dtype)
-    except (KeyError, TypeError):
-        raise KernelError(f"unknown dtype {dtype!r}", "use a dtype of nki.language") from None
 
 
 def _address(address: int | Sequence[int] | None) -> tuple[int, int | None]:
@@ -243,9 +236,12 @@ def empty_like(
 
 def shared_constant(constant: np.ndarray[tuple[int, ...], np.dtype[np.generic]] | str) -> Tensor:
     """Constant data in HBM: an array, or the path of an `.npy` file."""
-    array = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
+    try:
+        array = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
+    except (OSError, ValueError) as error:
+        raise KernelError(f"shared_constant: {constant!r} cannot be read: {error}") from None
     return current().allocate(
-        array.shape, _element(array.dtype), Memory.HBM, kind=Kind.CONSTANT, core=-1, array=array
+        array.shape, element_name(array.dtype), Memory.HBM, kind=Kind.CONSTANT, core=-1, array=array
     )
 
 
@@ -279,16 +275,16 @@ def no_reorder() -> Iterator[None]:
 
 
 def program_id(axis: int = 0) -> int:
-    """This program's position in the grid."""
+    """This program's position in the grid; `axis` counts from 0, or from the end below it."""
     position = current().program_id
-    return position[axis] if axis < len(position) else 0
+    return position[axis] if -len(position) <= axis < len(position) else 0
 
 
 def num_programs(axes: int | Iterable[int] = 0) -> int | tuple[int, ...]:
     """Extent of the grid along an axis, or along several."""
     grid = current().grid
     if isinstance(axes, int):
-        return grid[axes] if axes < len(grid) else 1
+        return grid[axes] if -len(grid) <= axes < len(grid) else 1
     return tuple(grid[axis] if axis < len(grid) else 1 for axis in axes)
 
 
@@ -345,7 +341,7 @@ def rand(
     shape: Sequence[int], dtype: object, buffer: str = MemoryRegion.sbuf, name: str = ""
 ) -> Tensor:
     """A tensor of random numbers, uniform from 0 to below 1."""
-    counts, element, memory = _shape(tuple(shape)), _element(dtype), _memory(buffer)
+    counts, element, memory = _shape(tuple(shape)), element_name(dtype), _memory(buffer)
     if memory is not Memory.HBM:
         return composites.random_tile(counts, element, memory)
     tensor = ndarray(counts, element, buffer, name)

@@ -424,7 +424,7 @@ class Tensor:
         """The same bytes as another dtype; the last axis grows or shrinks."""
         if self.chosen is not None:
             raise KernelError(f"view: {self.name} is an indirect view", "take the view first")
-        old, name = self.geometry, _name_of(dtype)
+        old, name = self.geometry, element_name(dtype)
         size = itemsize(name)
         if size == old.itemsize:
             shape, strides = old.shape, old.strides
@@ -457,7 +457,7 @@ class Tensor:
         A `scalar_offset` moves the pattern by steps of axis `indirect_dim` of this view, by a tile
         of one integer or a register; a `vector_offset` replaces the pattern's first axis.
         """
-        name = self.dtype if dtype is None else _name_of(dtype)
+        name = self.dtype if dtype is None else element_name(dtype)
         if scalar_offset is not None and vector_offset is not None:
             raise KernelError(f"ap: {self.name} gets scalar_offset and vector_offset, needs one")
         size = itemsize(name)
@@ -570,10 +570,11 @@ def _position(register: SupportsIndex | None) -> int:
         ) from None
 
 
-def _name_of(dtype: object) -> str:
+def element_name(dtype: object) -> str:
+    """The name of a dtype that a kernel passed; KernelError for anything else."""
     try:
         return dtype_name(dtype)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise KernelError(f"unknown dtype {dtype!r}", "use a dtype of nki.language") from None
 
 

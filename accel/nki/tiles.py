@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from accel.dtypes import FLOATS, dtype_name, itemsize
+from accel.dtypes import FLOATS, itemsize
 from accel.errors import KernelError
 from accel.isa import FUNCTIONS
 from accel.nki.instructions.elementwise import activation, tensor_scalar, tensor_tensor
@@ -18,7 +18,7 @@ from accel.nki.instructions.moves import dma_copy, dma_transpose, memset, tensor
 from accel.nki.instructions.reductions import tensor_reduce
 from accel.nki.operands import Scalar
 from accel.nki.recorder import current
-from accel.nki.tensor import Tensor
+from accel.nki.tensor import Tensor, element_name
 from accel.program import Memory
 
 COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
@@ -91,6 +91,11 @@ def _two_tiles(name: str, x: Tensor, y: Tensor, dtype: object) -> Tensor:
             column = vector if vector.ndim == 2 else vector.reshape((data.shape[0], 1))
             tensor_scalar(dst, data, op0=name, operand0=column, reverse0=reverse)
             return dst
+    if x.ndim != y.ndim:
+        raise KernelError(
+            f"nl.{name}: x is {x.shape}, y is {y.shape}",
+            "tiles have as many axes as each other: reshape one, or add axes with expand_dims",
+        )
     shape = tuple(max(a, b) for a, b in zip(x.shape, y.shape, strict=True))
     return _two_tiles(name, x.broadcast_to(shape), y.broadcast_to(shape), dtype)
 
@@ -161,7 +166,7 @@ def promoted(first: str, second: str) -> str:
 
 def chosen_dtype(dtype: object, default: str) -> str:
     """The dtype asked for, by its name, or the default."""
-    return default if dtype is None else dtype_name(dtype)
+    return default if dtype is None else element_name(dtype)
 
 
 def _result(name: str, dtype: object, default: str) -> str:

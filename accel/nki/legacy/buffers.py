@@ -24,6 +24,8 @@ from accel.nki.legacy.session import session
 from accel.nki.legacy.tile import DType, Number, Operated, Shape, Tile, emit, kind_of
 from accel.program import Kind, Memory
 
+_LARGEST_IDENTITY = 8192
+
 
 class ParDim(int):
     """An extent marked as the partition axis."""
@@ -271,6 +273,8 @@ def shared_constant(constant: npt.ArrayLike, dtype: DType | None = None, **_: ob
 
 def shared_identity_matrix(n: int, dtype: DType = "uint8", **_: object) -> Tile:
     """The n×n identity in HBM, one a kernel and dtype."""
+    if not 1 <= n <= _LARGEST_IDENTITY:
+        raise KernelError(f"shared_identity_matrix: n is {n}, must be 1 to {_LARGEST_IDENTITY}")
     active = session()
     key = ("identity", n, kind_of(dtype, "uint8"))
     if key not in active.constants:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from accel.errors import KernelError
 from accel.nki.enums import reduce_cmd
 from accel.nki.instructions.elementwise import activation
@@ -29,6 +27,7 @@ from accel.nki.legacy.tile import (
     box_of,
     broadcast,
     issue,
+    joint_shape,
     kind_of,
     unmasked,
 )
@@ -46,7 +45,7 @@ def where(
     if not isinstance(chosen, Tile):
         raise KernelError("where: needs a tile, got two numbers")
     tiles = [part for part in (condition, chosen, other) if isinstance(part, Tile)]
-    shape = np.broadcast_shapes(*(tile.shape for tile in tiles))
+    shape = joint_shape("where", *(tile.shape for tile in tiles))
     default = promoted(chosen.kind, other.kind) if isinstance(other, Tile) else chosen.kind
     return issue(
         select_reduce,

@@ -292,7 +292,7 @@ def kind_of(dtype: DType | None, default: str) -> str:
         return default
     try:
         return dtype_name(dtype)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise KernelError(f"unknown dtype {dtype!r}", "use a dtype of nki.language") from None
 
 
@@ -489,7 +489,7 @@ def _two_tiles(
         if free_size(vector.shape) == 1 and free_size(data.shape) > 1:
             column = Tile(fitted(vector.tensor, (partitions, 1)))
             return _with_scalar(op, data, column, reverse, kind, mask, engine)
-    shape = _joint_shape(op, x.shape, y.shape)
+    shape = joint_shape(op, x.shape, y.shape)
     a, b = lowering.one_in_sbuf(session(), x.tensor, y.tensor)
     return issue(
         tensor_tensor,
@@ -509,8 +509,10 @@ def _over_partitions(tile: Tile, partitions: int) -> Tile:
     return tile.broadcast_to((partitions, *tile.shape[1:]))
 
 
-def _joint_shape(op: str, a: Shape, b: Shape) -> Shape:
+def joint_shape(op: str, *shapes: Shape) -> Shape:
+    """The shape that all broadcast to; KernelError if there is none."""
     try:
-        return np.broadcast_shapes(a, b)
+        return np.broadcast_shapes(*shapes)
     except ValueError:
-        raise KernelError(f"{op}: shapes {a} and {b} do not broadcast") from None
+        listed = " and ".join(map(str, shapes))
+        raise KernelError(f"{op}: shapes {listed} do not broadcast") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from accel.errors import KernelError
 from accel.nki import isa as new
 from accel.nki.enums import dge_mode, engine, oob_mode, reduce_cmd
 from accel.nki.legacy.index import Mask
@@ -47,6 +48,8 @@ def dma_transpose(
     """src transposed by DMA into SBUF."""
     unmasked("dma_transpose", options, src.shape)
     order = tuple(axes) if axes is not None else _swapped(src.ndim)
+    if sorted(order) != list(range(src.ndim)):
+        raise KernelError(f"dma_transpose: axes is {order}, needs an order of {src.ndim} axes")
     shape = tuple(src.shape[axis] for axis in order)
     return issue(new.dma_transpose, shape, kind_of(dtype, src.kind), src=src, axes=order)
 
