@@ -184,10 +184,13 @@ class Recorder:
         `operands` in the order of the instruction's roles; `attributes` sorted by name.
         """
         form, places = self.form(op, engine, operands, attributes)
-        index = self.emit_at(form, places, self.source(above=3), self.core)
+        source = self.source(above=3)
         if self.builder.cores > 1 and _writes_shared(operands):
-            self.cores.turn()
-        return index
+            try:
+                return self.emit_at(form, places, source, self.core)
+            finally:  # whatever the values say, so that a trace has the same order
+                self.cores.turn()
+        return self.emit_at(form, places, source, self.core)
 
     def emit_at(
         self,

@@ -19,10 +19,13 @@ class _GoneError(Exception):
 
 
 class Session:
-    """A script being run. `outcomes`: by core, one entry a step, None where it was accepted."""
+    """A script being run. `outcomes`: by core, one entry a step, None where it was accepted;
+    `order`: the (core, step) in the order they were begun.
+    """
 
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.order: list[tuple[int, int]] = []
         self.outcomes: list[list[str | None]] = [[] for _ in range(script.cores)]
 
 
@@ -30,8 +33,10 @@ class Session:
 def fuzzed(session, inputs):
     """Every call of the script; an error is noted and the script goes on."""
     tiles = dict(enumerate(inputs))
-    for step in session.script.steps:
-        session.outcomes[nl.program_id(0)].append(_outcome(step, tiles))
+    core = nl.program_id(0)
+    for index, step in enumerate(session.script.steps):
+        session.order.append((core, index))
+        session.outcomes[core].append(_outcome(step, tiles))
     return [t for t in tiles.values() if t.memory == "hbm" and t.allocation.storage.core == -1
             and t.name not in {i.name for i in inputs}]  # fmt: skip
 

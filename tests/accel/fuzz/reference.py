@@ -69,15 +69,14 @@ class Failure(Exception):
 
 
 class Reference:
-    """The tiles of a script, by number. `enter` starts a core, `run` carries a step out."""
+    """The tiles of a script on one core, by number; `run` carries a step out. `beside`: another
+    core of the script, which has the same inputs and outputs.
+    """
 
-    def __init__(self, script: Script) -> None:
-        self.inputs = {n: array.copy() for n, array in enumerate(script.arrays())}
-        self.outputs: list[Array] = []
-        self.enter()
-
-    def enter(self) -> None:
-        """A core sees the inputs and the outputs of those before, and has tiles of its own."""
+    def __init__(self, script: Script, beside: Reference | None = None) -> None:
+        inputs = {n: array.copy() for n, array in enumerate(script.arrays())}
+        self.inputs = inputs if beside is None else beside.inputs
+        self.outputs: list[Array] = [] if beside is None else beside.outputs
         self.arrays = dict(self.inputs)
         self.on_chip = dict.fromkeys(self.arrays, False)
         self.in_psum = dict.fromkeys(self.arrays, False)

@@ -43,6 +43,7 @@ def check(script: Script, chip: Chip) -> list[str | None]:
     specs = [TensorSpec(shape, dtype) for shape, dtype in script.inputs]
     program = trace(fuzzed, {"session": shapes, "inputs": specs}, chip, grid)
 
+    assert live.order == shapes.order
     assert program == result.program
     for got, wanted in zip(result.result, expected(script, live, shapes), strict=True):
         assert same(got, wanted)
@@ -62,16 +63,16 @@ def expected(script: Script, live: Session, shapes: Session) -> list[np.ndarray]
     """The outputs by numpy alone, from the steps that were accepted. A step that only failed with
     values must have no result.
     """
-    reference = Reference(script)
-    for with_values, without_values in zip(live.outcomes, shapes.outcomes, strict=True):
-        reference.enter()
-        for step, *outcomes in zip(script.steps, with_values, without_values, strict=True):
-            if outcomes[0] != outcomes[1]:
-                with pytest.raises(Failure):
-                    reference.run(step)
-            elif outcomes[0] is None:
-                reference.run(step)
-    return reference.result()
+    first = Reference(script)
+    cores = [first, *(Reference(script, first) for _ in range(1, script.cores))]
+    for core, index in live.order:
+        step, with_values = script.steps[index], live.outcomes[core][index]
+        if with_values != shapes.outcomes[core][index]:
+            with pytest.raises(Failure):
+                cores[core].run(step)
+        elif with_values is None:
+            cores[core].run(step)
+    return first.result()
 
 
 def fails(script: Script, chip: Chip) -> str:
