@@ -46,6 +46,8 @@ def _dma_copy(form: Form, arrays: Mapping[str, Array]) -> None:
         view[both] = _cast(source[both], target.dtype).reshape(view[both].shape)
         arrays["dst"][...] = view.reshape(arrays["dst"].shape)
         return
+    if np.may_share_memory(source, target):
+        source = source.copy()  # a transfer within one tensor reads what was there before
     for position in np.flatnonzero(both):
         copy(target[int(places[position])], source[position])
 
@@ -296,6 +298,7 @@ def _source_or_value(form: Form, chip: Chip) -> str | None:
 ROWS = (
     Row(
         name="dma_copy",
+        fills=True,
         summary="dst = src between HBM and on-chip memory, by the DMA engines",
         engines=on(*_TRIGGERS),
         roles=(
@@ -353,6 +356,7 @@ ROWS = (
     ),
     Row(
         name="tensor_copy",
+        fills=True,
         summary="dst = src on chip",
         engines=on(Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD),
         roles=(writes("dst"), reads("src")),
@@ -364,6 +368,7 @@ ROWS = (
     ),
     Row(
         name="memset",
+        fills=True,
         summary="every element of dst = value",
         engines=on(Engine.VECTOR, Engine.GPSIMD),
         roles=(writes("dst"),),

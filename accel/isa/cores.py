@@ -111,6 +111,7 @@ ROWS = (
     ),
     Row(
         name="dma_sendrecv",
+        fills=True,
         summary="dst = src, a tile of the same shape on another core",
         engines=on(Engine.GPSIMD, *_SEQUENCERS, since=3),
         roles=(writes("dst", SBUF), reads("src", SBUF)),

@@ -154,9 +154,11 @@ def _activation_reduce(form: Form, arrays: Mapping[str, Array]) -> None:
 
 def _activate(form: Form, arrays: Mapping[str, Array], command: str) -> None:
     function = FUNCTIONS[str(form.attribute("func"))]
-    scale = _affine(form, arrays, "scale", 1.0)
-    bias = _affine(form, arrays, "bias", 0.0)
-    values = function((load(arrays["data"]) * scale + bias).astype(np.float32, copy=False))
+    inputs = load(arrays["data"])
+    if "scale" in arrays or number(form, "scale", 1.0) != 1.0:
+        inputs = inputs * _affine(form, arrays, "scale", 1.0)
+    shifted = inputs + _affine(form, arrays, "bias", 0.0)
+    values = function(shifted.astype(np.float32, copy=False))
     store(arrays["dst"], values)
     _accumulate(form, arrays, values, command)
 
@@ -210,6 +212,7 @@ _ACTIVATION_RULES = (
 ROWS = (
     Row(
         name="tensor_tensor",
+        fills=True,
         summary="dst = data1 op data2",
         engines=on(Engine.VECTOR, Engine.GPSIMD),
         roles=(writes("dst"), reads("data1"), reads("data2")),
@@ -228,6 +231,7 @@ ROWS = (
     ),
     Row(
         name="tensor_scalar",
+        fills=True,
         summary="dst = (data op0 operand0) op1 operand1, operands one value a partition",
         engines=on(Engine.VECTOR, Engine.GPSIMD)
         | on(Engine.VECTOR, Engine.SCALAR, Engine.GPSIMD, since=3),
@@ -258,6 +262,7 @@ ROWS = (
     ),
     Row(
         name="scalar_tensor_tensor",
+        fills=True,
         summary="dst = (data op0 operand0) op1 operand1, operand1 a tile like data",
         engines=on(Engine.VECTOR),
         roles=(
@@ -282,6 +287,7 @@ ROWS = (
     ),
     Row(
         name="activation",
+        fills=True,
         summary="dst = func(data × scale + bias), sums kept in the engine's registers",
         engines=on(Engine.SCALAR),
         roles=(*_ACTIVATION_ROLES, writes("reduce_res", optional=True)),
@@ -295,6 +301,7 @@ ROWS = (
     ),
     Row(
         name="activation_reduce",
+        fills=True,
         summary="dst = func(data × scale + bias), reduce_res = its sum over the free axes",
         engines=on(Engine.SCALAR),
         roles=(*_ACTIVATION_ROLES, writes("reduce_res")),
@@ -308,6 +315,7 @@ ROWS = (
     ),
     Row(
         name="reciprocal",
+        fills=True,
         summary="dst = 1 ÷ data",
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("data")),

@@ -325,6 +325,7 @@ ROWS = (
     ),
     Row(
         name="nc_transpose",
+        fills=True,
         summary="dst = data.T, partitions against free elements",
         engines=on(Engine.TENSOR, Engine.VECTOR),
         roles=(writes("dst", ON_CHIP), reads("data", ON_CHIP)),

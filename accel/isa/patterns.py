@@ -86,6 +86,7 @@ def _two_bounds(form: Form, chip: Chip) -> str | None:
 ROWS = (
     Row(
         name="iota",
+        fills=True,
         summary="dst = affine value of each element's position, in 32-bit integers",
         engines=on(Engine.GPSIMD),
         roles=(writes("dst", SBUF),),

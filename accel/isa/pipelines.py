@@ -150,6 +150,7 @@ ROWS = (
     ),
     Row(
         name="exponential",
+        fills=True,
         summary="dst = exp(src − max_value), summed in the engine's registers",
         engines=on(Engine.VECTOR, since=4),
         roles=(

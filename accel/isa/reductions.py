@@ -175,6 +175,7 @@ def _triples(form: Form, chip: Chip) -> str | None:
 ROWS = (
     Row(
         name="tensor_reduce",
+        fills=True,
         summary="dst = op over the last free axes of data, negated on request",
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("data")),
@@ -250,6 +251,7 @@ ROWS = (
     ),
     Row(
         name="tensor_tensor_scan",
+        fills=True,
         summary="dst[:, i] = (data0[:, i] op0 dst[:, i − 1]) op1 data1[:, i], from initial",
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("data0"), reads("data1"), reads("initial", optional=True)),
@@ -284,6 +286,7 @@ ROWS = (
     ),
     Row(
         name="bn_stats",
+        fills=True,
         summary="count, mean, variance × count of the even and of the odd elements",
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("data")),
@@ -297,6 +300,7 @@ ROWS = (
     ),
     Row(
         name="bn_aggr",
+        fills=True,
         summary="mean and variance of the union of several bn_stats results",
         engines=on(Engine.VECTOR),
         roles=(writes("dst"), reads("data")),

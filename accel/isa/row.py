@@ -60,8 +60,9 @@ class Row:
     `registers`, 128 float32 that keep their values from one instruction to the next. `generator`:
     the meaning also finds `random`, uint32 [128, 4, 6]: the random states of the engine's lanes.
     `gathers`: operands may take a vector of indices; `lanes`: the operands that may be views made
-    by `indirect()`. `across`: ranks of a group take part, see `collective`. `device_meaning`: the
-    meaning with the machine's error, where it is less exact.
+    by `indirect()`. `across`: ranks of a group take part, see `collective`. `fills`: the meaning
+    writes every element of what it writes. `device_meaning`: the meaning with the machine's error,
+    where it is less exact.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Row:
     gathers: bool = False
     lanes: tuple[str, ...] = ()
     across: bool = False
+    fills: bool = False
     device_meaning: Callable[[Form, Mapping[str, Array]], None] | None = None
     suits: Callable[[Form, Engine], bool] = lambda form, engine: True
     rules: tuple[Callable[[Form, Chip], str | None], ...] = ()

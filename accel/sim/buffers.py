@@ -20,28 +20,95 @@ from accel.isa.row import Array, Row
 from accel.program import Access, Form, Mode, Storage
 
 Marks = npt.NDArray[np.bool_]
+_MOST_RUNS = 32
 
 
-@dataclass(slots=True)
 class Buffer:
-    """A storage's bytes. `written` is None once all of them are. `borrowed`: they are the caller's,
-    to be copied before anything writes there.
+    """A storage's bytes and which of them have been written: all (`complete`), else a few runs,
+    else a mark a byte. `borrowed`: they are the caller's, to be copied before anything writes
+    there. `blank`: those not written hold anything, until `settle`.
     """
 
-    storage: Storage
-    data: npt.NDArray[np.uint8]
-    written: Marks | None
-    borrowed: bool = False
+    __slots__ = (
+        "_marks",
+        "_runs",
+        "_unwritten",
+        "blank",
+        "borrowed",
+        "complete",
+        "data",
+        "storage",
+    )
+
+    def __init__(
+        self,
+        storage: Storage,
+        data: npt.NDArray[np.uint8],
+        *,
+        complete: bool = True,
+        borrowed: bool = False,
+        unwritten: int = 0,
+    ) -> None:
+        self.storage, self.data = storage, data
+        self.complete, self.borrowed = complete, borrowed
+        self.blank, self._unwritten = not complete, unwritten
+        self._runs: list[tuple[int, int]] = []
+        self._marks: Marks | None = None
 
     def own(self) -> None:
         """From now on the bytes are the buffer's own."""
         if self.borrowed:
             self.data, self.borrowed = self.data.copy(), False
 
+    def settle(self) -> None:
+        """What has not been written holds the byte it should; free once all is written."""
+        if self.blank and not self.complete:
+            if self._marks is not None:
+                self.data[~self._marks] = self._unwritten
+            else:
+                kept = [(start, self.data[start:stop].copy()) for start, stop in self._runs]
+                self.data.fill(self._unwritten)
+                for start, run in kept:
+                    self.data[start : start + len(run)] = run
+        self.blank = False
+
+    @property
+    def marks(self) -> Marks:
+        """One mark a byte, to read and set; from now on nothing is known otherwise."""
+        if self._marks is None:
+            self._marks = np.full(len(self.data), self.complete, np.bool_)
+            for start, stop in self._runs:
+                self._marks[start:stop] = True
+            self.complete = False
+        return self._marks
+
+    def covers(self, start: int, stop: int) -> bool:
+        """Whether all bytes of a run have been written."""
+        if self._marks is not None:
+            return bool(self._marks[start:stop].all())
+        return any(first <= start and stop <= last for first, last in self._runs)
+
+    def cover(self, start: int, stop: int) -> None:
+        """All bytes of a run have been written."""
+        if start == 0 and stop == len(self.data):
+            self.complete, self._marks = True, None
+        elif self._marks is not None or len(self._runs) == _MOST_RUNS:
+            self.marks[start:stop] = True
+        else:
+            apart = []
+            for first, last in self._runs:
+                if last < start or stop < first:
+                    apart.append((first, last))
+                else:
+                    start, stop = min(start, first), max(stop, last)
+            self._runs = [*apart, (start, stop)]
+            self.complete = start == 0 and stop == len(self.data)
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One operand of a form. `keeps`: the instruction may leave elements as they were.
+    """One operand of a form. `keeps`: the instruction may leave elements as they were; `fills`: it
+    writes every one, if its row says so.
 
     `steps` are the strides in bytes without the partition axis; `run_shape` and `run_steps` are
     the same bytes with the contiguous ones along the last axis. `index` says what the operand's
@@ -52,6 +119,7 @@ class Slot:
     reads: bool
     writes: bool
     keeps: bool
+    fills: bool
     shape: tuple[int, ...]
     steps: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -75,32 +143,34 @@ class Slot:
 
     def all_written(self, buffer: Buffer, offset: int) -> bool:
         """Whether every byte of the operand has been written."""
-        return buffer.written is None or bool(self._runs(buffer.written, buffer, offset).all())
+        if buffer.complete:
+            return True
+        if size := self._run(buffer):
+            return buffer.covers(offset, offset + size)
+        return bool(self._runs(buffer.marks, buffer, offset).all())
 
     def mark(self, buffer: Buffer, offset: int) -> None:
         """Every byte of the operand counts as written from now on."""
-        if buffer.written is None:
+        if buffer.complete:
             return
-        runs = self._runs(buffer.written, buffer, offset)
-        dense = len(self.run_shape) == self.on_chip + 1
-        if dense and runs.size == buffer.written.size:
-            buffer.written = None
+        if size := self._run(buffer):
+            buffer.cover(offset, offset + size)
         else:
-            runs[...] = True
+            self._runs(buffer.marks, buffer, offset)[...] = True
 
     def marks(self, buffer: Buffer, offset: int) -> Marks:
         """A copy of whether each element has been written, judged by its first byte."""
-        if buffer.written is None:
+        if buffer.complete:
             return np.ones(self.shape, np.bool_)
-        return self._byte_marks(buffer.written, buffer, offset).copy()
+        return self._byte_marks(buffer.marks, buffer, offset).copy()
 
     def mark_some(self, buffer: Buffer, offset: int, written: Array) -> None:
         """The elements chosen by `written` count as written from now on."""
-        if buffer.written is None:
+        if buffer.complete:
             return
         chosen = written.astype(np.bool_)
         for byte in range(self.dtype.itemsize):
-            marks = self._byte_marks(buffer.written, buffer, offset + byte)
+            marks = self._byte_marks(buffer.marks, buffer, offset + byte)
             marks |= chosen
 
     def rows(self, buffer: Buffer, offset: int) -> Array:
@@ -138,9 +208,9 @@ class Slot:
 
     def lane_marks(self, buffer: Buffer, offset: int, byte: int = 0) -> Marks | None:
         """Whether one byte of each of those elements has been written, to read and set."""
-        if buffer.written is None:
+        if buffer.complete:
             return None
-        return self._lanes(np.dtype(np.bool_), buffer.written, buffer, offset + byte).view(np.bool_)
+        return self._lanes(np.dtype(np.bool_), buffer.marks, buffer, offset + byte).view(np.bool_)
 
     def _lanes(
         self, dtype: np.dtype[np.generic], data: Array, buffer: Buffer, offset: int
@@ -157,6 +227,15 @@ class Slot:
             f"{buffer.storage.name}, which has {len(buffer.data)} bytes"
         )
 
+    def _run(self, buffer: Buffer) -> int:
+        """The operand's size in bytes if they lie in one run, else 0."""
+        if not self.on_chip:
+            return self.run_shape[0] if len(self.run_shape) == 1 else 0
+        if len(self.run_shape) != 2:
+            return 0
+        partitions, size = self.run_shape
+        return partitions * size if partitions == 1 or size == buffer.storage.partition_bytes else 0
+
     def _strides(self, buffer: Buffer, steps: tuple[int, ...]) -> tuple[int, ...]:
         return (buffer.storage.partition_bytes, *steps) if self.on_chip else steps
 
@@ -172,10 +251,10 @@ class Slot:
 def new_buffer(storage: Storage, array: Array | None, unwritten: int) -> Buffer:
     """A storage never written, each byte `unwritten`, or one that borrows `array`."""
     if array is None:
-        data = np.full(storage.total_bytes, unwritten, np.uint8)
-        return Buffer(storage, data, np.zeros(storage.total_bytes, np.bool_))
+        data = np.empty(storage.total_bytes, np.uint8)
+        return Buffer(storage, data, complete=False, unwritten=unwritten)
     dense = np.ascontiguousarray(array)
-    return Buffer(storage, dense.reshape(-1).view(np.uint8), None, dense is array)
+    return Buffer(storage, dense.reshape(-1).view(np.uint8), borrowed=dense is array)
 
 
 def check_array(storage: Storage, array: Array) -> None:
@@ -194,20 +273,24 @@ def slot_of(form: Form, access: Access, entry: Row) -> Slot:
     run_counts, run_steps = _runs(layout.pattern, itemsize(layout.dtype))
     accumulates = access.mode is Mode.ACCUMULATE
     # Adding on demand to what nothing wrote is undefined, so it counts as a read.
+    keeps = accumulates or (entry.partial and access.role == "dst")
+    index = index_of(form, access.role)
+    every = next((role.every for role in entry.roles if role.name == access.role), (1, 1))
     demanded = accumulates and form.attribute("accumulate", "") == "true"
     return Slot(
         role=access.role,
         reads=access.mode is Mode.READ or demanded,
         writes=access.mode is not Mode.READ,
-        keeps=accumulates or (entry.partial and access.role == "dst"),
+        keeps=keeps,
+        fills=access.mode is Mode.WRITE and not keeps and index is None and every == (1, 1),
         shape=(*lanes, *counts),
         steps=tuple(step for step, _ in layout.pattern),
         dtype=numpy_dtype(layout.dtype),
         run_shape=(*lanes, *run_counts),
         run_steps=run_steps,
         on_chip=bool(layout.partitions),
-        index=index_of(form, access.role),
-        every=next((role.every for role in entry.roles if role.name == access.role), (1, 1)),
+        index=index,
+        every=every,
     )
 
 

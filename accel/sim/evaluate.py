@@ -64,6 +64,7 @@ class Plan:
     row: Row
     slots: tuple[Slot, ...]
     moved: tuple[tuple[int, int], ...]  # (operand, its index) of those that one index moves
+    fills: bool  # it writes every element of what it writes
 
 
 class Values:
@@ -98,15 +99,21 @@ class Values:
         """A storage as a typed array over its own bytes; writes there leave no written mark."""
         buffer = self._buffer(number)
         buffer.own()
+        buffer.settle()
         return buffer.data.view(numpy_dtype(buffer.storage.dtype)).reshape(buffer.storage.shape)
 
     def read(
         self, number: int, dtype: str, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> Array:
-        """A copy of a view's elements; strides and offset in bytes."""
-        data = self._buffer(number).data
+        """A view's elements; strides and offset in bytes. They are a copy, unless they are all that
+        a storage of the program's own holds.
+        """
+        buffer = self._buffer(number)
+        buffer.settle()
+        data = buffer.data
         view: Array = np.ndarray(tuple(shape), numpy_dtype(dtype), data, offset, tuple(strides))
-        return view.copy()
+        whole = view.flags.c_contiguous and view.nbytes == data.nbytes and not buffer.borrowed
+        return view if whole else view.copy()
 
     @property
     def uninitialised(self) -> tuple[Uninitialised, ...]:
@@ -176,13 +183,15 @@ class Values:
             buffer = self._buffers.get(number) or self._buffer(number)
             if buffer.borrowed and slot.writes:
                 buffer.own()
+            if buffer.blank and not (slot.fills and plan.fills):
+                buffer.settle()
             if slot.index is not None and slot.index.kind != SCALAR:
                 continue  # where it lies is known only with the index values, below
             try:
                 arrays[slot.role] = slot.view(buffer, offset)
             except (ValueError, TypeError):
                 raise KernelError(f"{plan.form.op}: {slot.outside(buffer, offset)}") from None
-            if slot.reads and buffer.written is not None:
+            if slot.reads and not buffer.complete:
                 self._check_written(plan, slot, buffer, offset, place)
             if slot.keeps:
                 arrays[slot.role + ".written"] = slot.marks(buffer, offset)
@@ -210,7 +219,7 @@ class Values:
             slot, tile = plan.slots[position], plan.slots[at]
             (number, offset), (index_number, index_offset) = operands[position], operands[at]
             index_buffer = self._buffer(index_number)
-            if index_buffer.written is not None:
+            if not index_buffer.complete:
                 self._check_written(plan, tile, index_buffer, index_offset, place)
             index = int(tile.view(index_buffer, index_offset).reshape(-1)[0])
             count = slot.positions(self._buffer(number), offset)
@@ -307,7 +316,7 @@ class Values:
             if slot.writes and slot.index is not None and slot.index.kind == LANES:
                 self._scatter(slot, buffer, offset, arrays)
                 continue
-            if not slot.writes or buffer.written is None:
+            if not slot.writes or buffer.complete:
                 continue
             if plan.row.partial and slot.role == "dst":
                 slot.mark_some(buffer, offset, arrays["dst.written"])
@@ -315,7 +324,7 @@ class Values:
                 slot.mark_some(buffer, offset, slot.touched())
             elif slot.index is not None and slot.index.kind == VECTOR:
                 # Which rows a scatter reached depends on its index; none of them is reported.
-                buffer.written = None
+                buffer.complete = True
             else:
                 slot.mark(buffer, offset)
 
@@ -342,7 +351,8 @@ class Values:
             for position, slot in enumerate(slots)
             if slot.index is not None and slot.index.kind == SCALAR
         )
-        plan = self._plans[id(form)] = Plan(form, entry, slots, moved)
+        fills = entry.fills and all(slot.index is None for slot in slots)
+        plan = self._plans[id(form)] = Plan(form, entry, slots, moved, fills)
         return plan
 
     def _buffer(self, number: int) -> Buffer:

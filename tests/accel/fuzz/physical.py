@@ -243,9 +243,7 @@ class _Machine:
         data = self.values.array(memory)
         data[rows, columns] = 0xFF
         buffer = self.values._buffer(memory)
-        if buffer.written is None:
-            buffer.written = np.ones(data.size, np.bool_)
-        buffer.written.reshape(data.shape)[rows, columns] = False
+        buffer.marks.reshape(data.shape)[rows, columns] = False
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The arrays of the outputs by name."""
