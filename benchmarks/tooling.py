@@ -58,7 +58,7 @@ Array = npt.NDArray[np.generic]
 
 
 def _matmul(lhs_t: Array, rhs: Array) -> Array:
-    """As the kernel: tiles of 128 × 512, summed in float32 over 128 of the contraction at a time."""
+    """As the kernel: tiles of 128 × 512, summed in float32 over steps of 128."""
     (k, m), n = lhs_t.shape, rhs.shape[1]
     out = np.empty((m, n), lhs_t.dtype)
     left = [lhs_t[step : step + 128].copy() for step in range(0, k, 128)]

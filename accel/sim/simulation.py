@@ -17,6 +17,7 @@ from accel.sim.machine import Costs, costs_of
 from accel.sim.memory import Placed, addressed, place, unplaced
 from accel.sim.metrics import Metrics, metrics_of
 from accel.sim.queues import QUEUES_PER_CORE
+from accel.sim.races import race_warnings
 from accel.sim.schedule import schedule
 from accel.sim.trace import Trace
 
@@ -72,7 +73,8 @@ def simulate(
     partition = _partitions(placed, costs)
     times = schedule(placed.program, queue, costs, partition, hazards, chip)
     trace = Trace(placed.program, chip.name, queue, times)
-    warnings = placed.warnings + _unwritten_warnings(placed, hazards)
+    races = _shown(race_warnings(placed.program, hazards), "races")
+    warnings = placed.warnings + _unwritten_warnings(placed, hazards) + races
     return Simulation(trace, metrics_of(trace, costs, placed.spills, chip), warnings, placed)
 
 
@@ -126,9 +128,14 @@ def _unwritten_warnings(placed: Placed, hazards: Hazards) -> tuple[str, ...]:
     for index, operand in pairs:
         name = program.storages[program.storage[operand]].name
         rows[program.place(index), name] = rows.get((program.place(index), name), 0) + 1
-    shown = [
+    told = [
         f"{place}: {name}: reads a region that was never written ({times} instructions)"
-        for (place, name), times in list(rows.items())[:_WARNINGS_SHOWN]
+        for (place, name), times in rows.items()
     ]
-    more = len(rows) - len(shown)
-    return (*shown, f"{more} more reads of regions never written") if more else tuple(shown)
+    return _shown(told, "reads of regions never written")
+
+
+def _shown(told: list[str], what: str) -> tuple[str, ...]:
+    """The first few warnings, and how many more there are."""
+    more = len(told) - _WARNINGS_SHOWN
+    return (*told[:_WARNINGS_SHOWN], f"{more} more {what}") if more > 0 else tuple(told)

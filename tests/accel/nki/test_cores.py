@@ -243,6 +243,33 @@ def test_three_cores_pass_on_around_a_ring() -> None:
     np.testing.assert_array_equal(run(ring, (3,), x).result, np.roll(x, 1, axis=0))
 
 
+def test_what_cores_do_without_meeting_is_told() -> None:
+    """Without the barrier of `swap_twice`, what is read may not be there yet."""
+
+    @jit
+    def hasty(x, waits):
+        me = nl.program_id(0)
+        stored = nl.ndarray(SHAPE, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(SHAPE[1:], dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x[me])
+        nisa.dma_copy(stored[me], tile)
+        if waits:
+            nisa.core_barrier(stored, cores=(0, 1))
+        nisa.dma_copy(tile, stored[1 - me])
+        return stored
+
+    spec = {"x": TensorSpec(SHAPE, "float32")}
+    told = [
+        simulate(trace(hasty, spec | {"waits": waits}, TRN2, (2,)), TRN2).warnings
+        for waits in (False, True)
+    ]
+
+    assert [w.partition(":")[0] for w in told[0]] == ["race on output"] * 2  # either may be late
+    assert "core 0 at test_cores.py:" in told[0][0]
+    assert "core 1 at test_cores.py:" in told[0][0]
+    assert told[1] == ()
+
+
 def test_cores_that_write_shared_memory_take_turns() -> None:
     """Both clear all of it, then each writes its part: neither clears what the other wrote."""
 
