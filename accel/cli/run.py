@@ -25,6 +25,7 @@ from accel.nki.versions import check_program
 from accel.program import Kind, Memory, Program
 from accel.program_text import format_program
 from accel.sim import PROFILE_OF_FORM, Metrics, Simulation, simulate, write_perfetto
+from accel.sim.lowering import rules_of
 from accel.sim.numerics import numerics_of
 from accel.sim.wide import values_for
 
@@ -94,6 +95,8 @@ def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
     chip = chip_named(request.chip)
     _check_paths(request.trace, request.program)
+    if request.compiler != "auto":
+        rules_of(request.compiler)  # refuses an unknown one before the work
     line = status_line()
     # What the kernel prints is not a result of this command: stdout stays readable by machines.
     with line.beside_output(), line.doing(f"recording {request.target}"):
@@ -115,7 +118,8 @@ def run_kernel(request: Request) -> None:
         print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
         return
     print("\n".join([*_lines(chip, recorded, simulation), *_files(request)]))
-    for note in (*simulation.warnings, *recorded.warnings, *recorded.uninitialised):
+    unwritten = recorded.uninitialised if request.values else simulation.unwritten
+    for note in (*simulation.warnings, *recorded.warnings, *unwritten):
         print(f"warning: {note}", file=sys.stderr)
 
 
@@ -272,6 +276,10 @@ def _as_json(request: Request, recorded: Recorded, simulation: Simulation) -> di
         "timing_model": accuracy_of(request.chip),
         "outputs": outputs,
         "results": [result.as_dict() for result in recorded.results],
-        "warnings": [*simulation.warnings, *recorded.warnings],
+        "warnings": [
+            *simulation.warnings,
+            *recorded.warnings,
+            *(() if request.values else simulation.unwritten),
+        ],
         "uninitialised": list(recorded.uninitialised),
     }

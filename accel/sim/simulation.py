@@ -37,11 +37,15 @@ _WARNINGS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """What a program does on a chip. `placed.program` is what ran: lowered, with spills."""
+    """What a program does on a chip. `placed.program` is what ran: lowered, with spills.
+
+    `unwritten`: a warning a region that is read and never written; values tell it by element.
+    """
 
     trace: Trace
     metrics: Metrics
     warnings: tuple[str, ...]
+    unwritten: tuple[str, ...]
     placed: Placed
 
     @property
@@ -73,9 +77,9 @@ def simulate(
     partition = _partitions(placed, costs)
     times = schedule(placed.program, queue, costs, partition, hazards, chip)
     trace = Trace(placed.program, chip.name, queue, times)
-    races = _shown(race_warnings(placed.program, hazards), "races")
-    warnings = placed.warnings + _unwritten_warnings(placed, hazards) + races
-    return Simulation(trace, metrics_of(trace, costs, placed.spills, chip), warnings, placed)
+    metrics = metrics_of(trace, costs, placed.spills, chip)
+    warnings = placed.warnings + _shown(race_warnings(placed.program, hazards), "races")
+    return Simulation(trace, metrics, warnings, _unwritten_warnings(placed, hazards), placed)
 
 
 def _without(chip: Chip, ablate: frozenset[str]) -> Chip:

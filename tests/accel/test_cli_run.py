@@ -105,6 +105,7 @@ def test_reads_of_what_was_never_written_are_warnings(run: Run) -> None:
 
     assert "warning: scaled.py:" in shapes
     assert "reads 512 elements of tile.2 never written, first at [0, 4]" in values
+    assert values.count("never written") == 1
 
 
 def test_trace_and_program_are_written(run: Run, tmp_path: Path) -> None:
@@ -119,6 +120,21 @@ def test_trace_and_program_are_written(run: Run, tmp_path: Path) -> None:
     }
     assert len(parsed) == 6
     assert parsed.name == "scale"
+
+
+def test_a_rank_that_is_not_run_is_named(run: Run) -> None:
+    code, _, err = run(*SCALE, "--values", "--ranks", "2", "--rank", "2")
+
+    assert (code, err.splitlines()[0]) == (2, "error: --rank 2 is not among the 2 of --ranks")
+
+
+def test_ranks_have_inputs_of_their_own(run: Run) -> None:
+    results = [
+        json.loads(run(*SCALE, "--values", "--json", *options)[1])["results"]
+        for options in (("--ranks", "2"), ("--ranks", "2", "--rank", "1"), ("--seed", "1"))
+    ]
+
+    assert results[0] != results[1] == results[2]
 
 
 def test_a_grid_is_given_by_its_extents(run: Run) -> None:

@@ -95,9 +95,9 @@ def test_never_written_reads_are_reported_with_their_line():
     for _ in range(2):
         s.copy(a, b, engine=Engine.VECTOR, line=5)
 
-    warnings = simulate(s.build(), TRN2).warnings
+    unwritten = simulate(s.build(), TRN2).unwritten
 
-    assert warnings == ("stream.py:5: b: reads a region that was never written (2 instructions)",)
+    assert unwritten == ("stream.py:5: b: reads a region that was never written (2 instructions)",)
 
 
 def events_of(program, chip=TRN2):
