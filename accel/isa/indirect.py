@@ -71,7 +71,7 @@ def is_index(row: Row, name: str) -> bool:
 
 def gather_lanes(form: Form, engine: Engine, shape: tuple[int, ...], index: Array) -> Int64:
     """Element positions [partitions, count] that a lane index chooses; KernelError outside."""
-    group = 32 if engine is Engine.TENSOR else 16
+    group = _group(engine)
     lanes, count = shape[0], math.prod(shape[1:])
     rows = flat(index)
     first = range(0, lanes, group)
@@ -116,7 +116,19 @@ def _kind_problem(row: Row, access: Access, tile: Access, index: Index, chip: Ch
         return f"{access.role} is a view by indirect(), which {legal} may be"
     if chip.generation < _SINCE_GENERATION:
         return f"{access.role} is a view by indirect(), which needs gen4, not {chip.nc_version}"
+    lanes, chosen = access.layout.partitions, access.layout.elements
+    group = _group(row.engines[chip.generation][0])
+    if 0 < lanes % group < chosen:
+        return (
+            f"{access.role} takes {chosen} offsets of groups of {group} partitions, the last group "
+            f"of its {lanes} has {lanes % group}"
+        )
     return None
+
+
+def _group(engine: Engine) -> int:
+    """How many partitions hold the offsets of one group."""
+    return 32 if engine is Engine.TENSOR else 16
 
 
 def _vector_problem(row: Row, access: Access, count: int) -> str | None:

@@ -307,7 +307,8 @@ class Tensor:
 
     def indirect(self, index: Tensor, num_elem: int | None = None) -> Tensor:
         """Elements of each partition chosen by a tile of offsets, the same for all partitions of a
-        group: offset i of a group lies at [i mod 16, i div 16] of it (32 on the tensor engine).
+        group: offset i of a group lies at [i mod 16, i div 16] of it (32 on the tensor engine). A
+        last group of fewer partitions holds no more offsets than those.
         """
         if not self.geometry.on_chip:
             raise KernelError(f"indirect: {self.name} is in {self.buffer}, must be on-chip")

@@ -120,6 +120,12 @@ def test_no_argument_ends_in_an_error_of_ours(
         (lambda t: nl.ds(t, 4), "ds: start is Tensor"),
         (lambda t: nisa.topk(t, t, t, n="many"), "topk: n is str 'many', needs an int"),
         (lambda t: t.broadcast("a", 2), "tensor.broadcast: "),
+        (
+            lambda t: nisa.tensor_copy(
+                nl.zeros((4, 32), nl.float32), t.indirect(nl.zeros((4, 8), nl.uint16))
+            ),
+            "src takes 32 offsets of groups of 16 partitions, the last group of its 4 has 4",
+        ),
         (lambda t: nl.exp(t, dtype="float33"), "unknown dtype 'float33'"),
         (lambda t: nl.add(nl.zeros((4, 2, 4), nl.float32), t), r"x is \(4, 2, 4\), y is \(4, 8\)"),
     ],
