@@ -450,7 +450,7 @@ def _located(recorder: Recorder) -> Iterator[None]:
         raise  # of this machine, not of the kernel
     except (Exception, SystemExit) as error:
         place = _place_of(error, recorder.kernel_file)
-        misuse = told(error, _public())
+        misuse = told(error, _public(), recorder.kernel_file)
         if misuse is not None:
             raise KernelError(misuse, _MISUSED, place) from error
         raise KernelError(_told(error), "the kernel itself raised this", place) from error

@@ -37,13 +37,14 @@ _WORDS = {
 }
 
 
-def told(error: BaseException, public: Iterable[ModuleType]) -> str | None:
+def told(error: BaseException, public: Iterable[ModuleType], kernel_file: str) -> str | None:
     """The message for an error below a call of the language; None for one of the kernel's own."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     below = 0
     while below < len(frames) and not _is_ours(frames[-1 - below]):
         below += 1  # inside numpy, called by us or by the kernel
-    if below == len(frames):
+    inner = frames[len(frames) - below :]
+    if below == len(frames) or any(f.f_code.co_filename == kernel_file for f in inner):
         return None
     last = len(frames) - below
     entry = last
@@ -81,8 +82,8 @@ def _called(
     for module in public:
         for name, value in vars(module).items():
             if getattr(value, "__code__", None) is code:
-                inner = frame.f_locals.get("name") if "<locals>" in code.co_qualname else None
-                return (inner if isinstance(inner, str) else name), value
+                own = frame.f_locals.get("name") if "<locals>" in code.co_qualname else None
+                return (own if isinstance(own, str) else name), value
     return "", None
 
 

@@ -140,9 +140,13 @@ def test_the_message_names_call_and_argument(
         evaluate(jit(kernel), {}, CHIPS["trn3"])
 
 
-def test_an_error_of_the_kernel_is_its_own() -> None:
-    def kernel() -> None:
+@pytest.mark.parametrize("call", [lambda f: f(0), lambda f: nl.fori_loop(0, 2, f)])
+def test_an_error_of_the_kernel_is_its_own(call: Callable[[object], object]) -> None:
+    def body(_: object) -> None:
         [][1]
+
+    def kernel() -> None:
+        call(body)
 
     with pytest.raises(KernelError, match="IndexError: list index out of range") as caught:
         evaluate(jit(kernel), {}, CHIPS["trn2"])
