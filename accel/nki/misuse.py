@@ -43,9 +43,12 @@ def told(error: BaseException, public: Iterable[ModuleType], kernel_file: str) -
     below = 0
     while below < len(frames) and not _is_ours(frames[-1 - below]):
         below += 1  # inside numpy, called by us or by the kernel
-    inner = frames[len(frames) - below :]
-    if below == len(frames) or any(f.f_code.co_filename == kernel_file for f in inner):
+    if below == len(frames):
         return None
+    inner = frames[len(frames) - below :]
+    caller = frames[-1 - below].f_locals.get("self")
+    if any(f.f_code.co_filename == kernel_file for f in inner) or hasattr(caller, "dialect"):
+        return None  # the kernel's own function, which we call back, or a kernel that it calls
     last = len(frames) - below
     entry = last
     while entry and _is_ours(frames[entry - 1]):

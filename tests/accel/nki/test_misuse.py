@@ -140,7 +140,9 @@ def test_the_message_names_call_and_argument(
         evaluate(jit(kernel), {}, CHIPS["trn3"])
 
 
-@pytest.mark.parametrize("call", [lambda f: f(0), lambda f: nl.fori_loop(0, 2, f)])
+@pytest.mark.parametrize(
+    "call", [lambda f: f(0), lambda f: nl.fori_loop(0, 2, f), lambda f: jit(f)(0)]
+)
 def test_an_error_of_the_kernel_is_its_own(call: Callable[[object], object]) -> None:
     def body(_: object) -> None:
         [][1]
