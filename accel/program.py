@@ -223,8 +223,7 @@ class Builder:
     """Collects storages and instructions in program order; `build` freezes them.
 
     The kernel language calls `emit` a hundred thousand times, so it takes plain tuples and interns
-    by key. An instruction can be rewritten until `build` (`replace`): the older language writes a
-    temporary first and learns its destination afterwards.
+    by key.
     """
 
     def __init__(self, name: str, target: str, cores: int = 1) -> None:

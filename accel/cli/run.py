@@ -95,6 +95,10 @@ def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
     chip = chip_named(request.chip)
     _check_paths(request.trace, request.program)
+    if request.ranks > 1 and not request.values:
+        raise UserError(
+            f"--ranks {request.ranks} without --values", "shapes alone record one rank: --rank N"
+        )
     if request.compiler != "auto":
         rules_of(request.compiler)  # refuses an unknown one before the work
     line = status_line()

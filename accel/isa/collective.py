@@ -220,7 +220,7 @@ _SOURCE = (
     "sim/collectives.py: hops and bytes over the links, by the algorithm that fits the size "
     "(SDK intranode-collective-comm.rst)"
 )
-_COMMON = ("channel", "coalesced", "name", "priority", "rank", "ranks")
+_COMMON = ("channel", "coalesced", "priority", "rank", "ranks")
 
 
 def _row(

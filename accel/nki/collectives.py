@@ -16,13 +16,12 @@ from accel.errors import KernelError
 from accel.nki.cores import Wait
 from accel.nki.enums import operation_name
 from accel.nki.objects import NKIObject
-from accel.nki.operands import READ, WRITE, AnyEngine, given, integers
+from accel.nki.operands import READ, WRITE, AnyEngine, direct, given, integers
 from accel.nki.recorder import Array, Attributes, Operand, Recorder, current
 from accel.nki.registers import Number, VirtualRegister, register_alloc
 from accel.nki.tensor import Tensor
 from accel.program import Memory
 
-_ADVICE = "accel run --values --ranks N runs as many ranks as the groups name"
 _MAX_CHANNELS = 4
 
 
@@ -58,8 +57,8 @@ def all_reduce(
     name: str | None = None,
 ) -> None:
     """dst = src of all ranks of the group combined by op (add, minimum or maximum)."""
-    options = given(op=operation_name(op), priority=_priority(priority))
-    _between("all_reduce", replica_group, _pairs("all_reduce", srcs, dsts), options)
+    options = given(op=operation_name(op))
+    _exchange_tensors("all_reduce", srcs, dsts, replica_group, priority, options)
 
 
 def all_gather(
@@ -71,8 +70,8 @@ def all_gather(
     name: str | None = None,
 ) -> None:
     """dst = src of all ranks of the group one after another along `collective_dim`."""
-    options = given(collective_dim=operator.index(collective_dim), priority=_priority(priority))
-    _between("all_gather", replica_group, _pairs("all_gather", srcs, dsts), options)
+    options = given(collective_dim=operator.index(collective_dim))
+    _exchange_tensors("all_gather", srcs, dsts, replica_group, priority, options)
 
 
 def reduce_scatter(
@@ -85,12 +84,8 @@ def reduce_scatter(
     name: str | None = None,
 ) -> None:
     """dst = this rank's share, along `collective_dim`, of src of all ranks combined by op."""
-    options = given(
-        collective_dim=operator.index(collective_dim),
-        op=operation_name(op),
-        priority=_priority(priority),
-    )
-    _between("reduce_scatter", replica_group, _pairs("reduce_scatter", srcs, dsts), options)
+    options = given(collective_dim=operator.index(collective_dim), op=operation_name(op))
+    _exchange_tensors("reduce_scatter", srcs, dsts, replica_group, priority, options)
 
 
 def all_to_all(
@@ -102,8 +97,8 @@ def all_to_all(
     name: str | None = None,
 ) -> None:
     """dst = this rank's share of src of each rank of the group, one after another."""
-    options = given(collective_dim=operator.index(collective_dim), priority=_priority(priority))
-    _between("all_to_all", replica_group, _pairs("all_to_all", srcs, dsts), options)
+    options = given(collective_dim=operator.index(collective_dim))
+    _exchange_tensors("all_to_all", srcs, dsts, replica_group, priority, options)
 
 
 def all_gather_v(
@@ -129,11 +124,9 @@ def all_gather_v(
             f"all_gather_v: {len(ranks)} ranks of {current().builder.cores} cores, "
             "the language supports 4 ranks of 2 cores"
         )
-    pairs = _pairs("all_gather_v", srcs, dsts, single=True)
+    pair = _pairs("all_gather_v", srcs, dsts, single=True)[0]
     rows = _metadata("all_gather_v", metadata_tensor, len(ranks), recv_counts_known, False)
-    _between(
-        "all_gather_v", replica_group, [[*pairs[0], *rows]], given(priority=_priority(priority))
-    )
+    _meet("all_gather_v", ranks, [[*pair, *rows]], priority)
 
 
 def all_to_all_v(
@@ -153,11 +146,9 @@ def all_to_all_v(
     if has_rdispls and chip.generation < 4:
         raise KernelError(f"all_to_all_v: has_rdispls is not supported on {chip.name}, only trn3")
     ranks, _ = _group("all_to_all_v", replica_group)
-    pairs = _pairs("all_to_all_v", srcs, dsts, single=True)
+    pair = _pairs("all_to_all_v", srcs, dsts, single=True)[0]
     rows = _metadata("all_to_all_v", metadata_tensor, len(ranks), recv_counts_known, has_rdispls)
-    _between(
-        "all_to_all_v", replica_group, [[*pairs[0], *rows]], given(priority=_priority(priority))
-    )
+    _meet("all_to_all_v", ranks, [[*pair, *rows]], priority)
 
 
 def collective_permute(
@@ -180,7 +171,7 @@ def collective_permute(
     pairs = _pairs(op, srcs, dsts, single=True)
     if recorder.rank in ranks:
         source = dict(zip(targets, sources, strict=True)).get(recorder.rank, -1)
-        _meet(op, ranks, pairs, given(priority=_priority(priority), source=source))
+        _meet(op, ranks, pairs, priority, given(source=source))
 
 
 def collective_permute_implicit(
@@ -196,8 +187,8 @@ def collective_permute_implicit(
     channels = _channels(op, channel_ids, srcs_by_channel, dsts_by_channel)
     ranks, at = _group(op, replica_group)
     for channel, (srcs, dsts) in enumerate(channels):
-        options = given(channel=channel or None, priority=_priority(priority), source=ranks[at - 1])
-        _meet(op, ranks, _pairs(op, srcs, dsts, single=True), options)
+        options = given(channel=channel or None, source=ranks[at - 1])
+        _meet(op, ranks, _pairs(op, srcs, dsts, single=True), priority, options)
 
 
 def collective_permute_implicit_reduce(
@@ -218,13 +209,12 @@ def collective_permute_implicit_reduce(
         options = given(
             channel=channel or None,
             op=operation_name(op),
-            priority=_priority(priority),
             source=ranks[at - 1],
         )
         second = _pairs(call, srcs1, dsts, single=True)[0][1][2]
         dst, src = _pairs(call, srcs0, dsts, single=True)[0]
         operands = [dst, ("src0", READ, src[2]), ("src1", READ, second)]
-        _meet(call, ranks, [operands], options)
+        _meet(call, ranks, [operands], priority, options)
 
 
 def collective_permute_implicit_current_processing_rank_id(
@@ -254,26 +244,30 @@ def _group(call: str, groups: Groups) -> tuple[tuple[int, ...], int]:
     for members in parsed:
         if mine in members:
             return members, members.index(mine)
-    raise KernelError(f"{call}: rank {mine} is in no group of replica_group {parsed}", _ADVICE)
+    raise KernelError(
+        f"{call}: rank {mine} is in no group of replica_group {parsed}",
+        "every rank is in one group; accel run --rank names the one to record",
+    )
 
 
-def _priority(value: int | None) -> int | None:
+def _priority(value: int | None) -> Attributes:
     if value is None:
-        return None
+        return ()
     chip = current().chip
     if chip.generation < 4:
         raise KernelError(f"priority is {value!r}, {chip.name} has none: only trn3")
     if operator.index(value) not in range(4):
         raise KernelError(f"priority is {value}, must be 0 to 3")
-    return operator.index(value)
+    return given(priority=operator.index(value))
 
 
 def _pairs(call: str, srcs: Tensors, dsts: Tensors, single: bool = False) -> list[list[Operand]]:
     """(dst, src) operands of each tensor of a coalesced call."""
     for role, tensors in (("srcs", srcs), ("dsts", dsts)):
-        listed = isinstance(tensors, Sequence)
-        if not listed or not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        if not isinstance(tensors, Sequence) or not tensors:
             raise KernelError(f"{call}: {role} is {tensors!r}, needs a list of tensors")
+        for number, tensor in enumerate(tensors):
+            direct(call, f"{role}[{number}]", tensor)
     if len(srcs) != len(dsts) or (single and len(srcs) > 1):
         wanted = "needs one of each" if single else "needs as many"
         raise KernelError(f"{call}: {len(srcs)} srcs and {len(dsts)} dsts, {wanted}")
@@ -299,8 +293,7 @@ def _channels(
 def _metadata(call: str, table: Tensor, members: int, known: bool, placed: bool) -> list[Operand]:
     """The rows of `metadata_tensor` as operands."""
     rows = 4 if placed else 3
-    if not isinstance(table, Tensor):
-        raise KernelError(f"{call}: metadata_tensor is {type(table).__name__}, needs a tensor")
+    direct(call, "metadata_tensor", table)
     wanted = (rows, members) if table.memory is Memory.HBM else (1, rows, members)
     if table.shape != wanted or table.dtype != "uint32":
         raise KernelError(
@@ -316,21 +309,32 @@ def _metadata(call: str, table: Tensor, members: int, known: bool, placed: bool)
     return [*operands, ("displacements", READ, part(3, 4))] if placed else operands
 
 
-def _between(
-    call: str, groups: Groups, instructions: list[list[Operand]], options: Attributes
+def _exchange_tensors(
+    call: str,
+    srcs: Tensors,
+    dsts: Tensors,
+    groups: Groups,
+    priority: int | None,
+    options: Attributes,
 ) -> None:
+    """A collective of whole tensors, one instruction a pair of them."""
     ranks, _ = _group(call, groups)
-    _meet(call, ranks, instructions, options)
+    _meet(call, ranks, _pairs(call, srcs, dsts), priority, options)
 
 
 def _meet(
-    call: str, ranks: tuple[int, ...], instructions: list[list[Operand]], options: Attributes
+    call: str,
+    ranks: tuple[int, ...],
+    instructions: list[list[Operand]],
+    priority: int | None,
+    options: Attributes = (),
 ) -> None:
     """Waits for all cores of the ranks; the last to come carries the collective out for all."""
-    recorder = current()
+    recorder, options = current(), (*options, *_priority(priority))
     if recorder.ranks and max(ranks) >= recorder.ranks:
         raise KernelError(
-            f"{call}: rank {max(ranks)} takes part, this run has {recorder.ranks}", _ADVICE
+            f"{call}: rank {max(ranks)} takes part, this run has {recorder.ranks}",
+            "accel run --values --ranks N runs as many ranks as the groups name",
         )
     source = recorder.source()
     parts = []

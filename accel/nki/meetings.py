@@ -16,7 +16,7 @@ import numpy.typing as npt
 from accel.errors import KernelError
 from accel.nki.cores import Wait
 from accel.nki.enums import dma_engine, engine
-from accel.nki.operands import READ, WRITE, given, integers
+from accel.nki.operands import READ, WRITE, direct, given, integers
 from accel.nki.recorder import Recorder, current
 from accel.nki.tensor import Tensor
 from accel.program import Engine, Memory
@@ -78,8 +78,7 @@ def core_barrier(
 
 
 def _check_shared(data: Tensor) -> None:
-    if not isinstance(data, Tensor):
-        raise KernelError(f"core_barrier: data is {type(data).__name__}, needs a tensor")
+    direct("core_barrier", "data", data)
     if data.memory is Memory.HBM and data.allocation.storage.core != -1:
         raise KernelError(
             f"core_barrier: data is {data.name} in {data.buffer}, which one core has to itself",
@@ -127,15 +126,12 @@ def _numbered(recorder: Recorder, call: str, cores: Sequence[int]) -> tuple[int,
     return tuple(recorder.first_core + core for core in cores)
 
 
-def _check_apart(src: object, dst: object) -> None:
+def _check_apart(src: Tensor, dst: Tensor) -> None:
     """What is sent must not change while something arrives."""
     for role, tensor in (("src", src), ("dst", dst)):
-        if not isinstance(tensor, Tensor):
-            raise KernelError(f"sendrecv: {role} is {type(tensor).__name__}, needs a tensor")
+        direct("sendrecv", role, tensor)
         if tensor.memory is not Memory.SBUF:
             raise KernelError(f"sendrecv: {role} is in {tensor.buffer}, must be in sbuf")
-    assert isinstance(src, Tensor)
-    assert isinstance(dst, Tensor)
     if src.storage == dst.storage and np.intersect1d(_elements(src), _elements(dst)).size:
         raise KernelError(
             f"sendrecv: src and dst overlap in {src.name}", "receive into a tile of its own"

@@ -61,8 +61,9 @@ def told(error: BaseException, public: Iterable[ModuleType], kernel_file: str) -
         return None
     wrong = _wrong_argument(function, frame)
     text = " ".join(str(error).split())
-    if isinstance(error, TypeError) and _CALLED.match(text):
-        return f"{name}: {_CALLED.sub('', text)}"
+    wrapped = entry == last - 1 and frame.f_code.co_name == "__call__"
+    if wrapped and isinstance(error, TypeError) and _CALLED.match(text):
+        return f"{name}: {_CALLED.sub('', text)}"  # the arguments do not fit what it stands for
     return f"{name}: {wrong or f'{type(error).__name__}: {text}'}"
 
 

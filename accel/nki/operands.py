@@ -42,6 +42,19 @@ def record(
     return NkiInstruction(current().emit(op, requested, operands, attributes))
 
 
+def direct(call: str, role: str, tensor: object) -> Tensor:
+    """An operand of a call that cores or ranks make together, where no index may say what it is."""
+    if not isinstance(tensor, Tensor):
+        got = repr(tensor) if isinstance(tensor, EmptyView) else type(tensor).__name__
+        raise KernelError(f"{call}: {role} is {got}, needs a tensor")
+    if tensor.is_indirect():
+        raise KernelError(
+            f"{call}: {role} is a view of {tensor.name} that finds its place by an index tile",
+            "copy it to a tensor of its own first",
+        )
+    return tensor
+
+
 def _with_indices(
     operands: Sequence[Operand], attributes: Attributes
 ) -> tuple[list[Operand], Attributes]:

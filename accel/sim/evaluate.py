@@ -108,12 +108,16 @@ class Values:
         """A view's elements; strides and offset in bytes. They are a copy, unless they are all that
         a storage of the program's own holds.
         """
+        view, buffer = self._view(number, dtype, shape, strides, offset), self._buffer(number)
+        whole = view.flags.c_contiguous and view.nbytes == buffer.data.nbytes
+        return view if whole and not buffer.borrowed else view.copy()
+
+    def _view(
+        self, number: int, dtype: str, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> Array:
         buffer = self._buffer(number)
         buffer.settle()
-        data = buffer.data
-        view: Array = np.ndarray(tuple(shape), numpy_dtype(dtype), data, offset, tuple(strides))
-        whole = view.flags.c_contiguous and view.nbytes == data.nbytes and not buffer.borrowed
-        return view if whole else view.copy()
+        return np.ndarray(tuple(shape), numpy_dtype(dtype), buffer.data, offset, tuple(strides))
 
     @property
     def uninitialised(self) -> tuple[Uninitialised, ...]:
@@ -219,6 +223,7 @@ class Values:
             slot, tile = plan.slots[position], plan.slots[at]
             (number, offset), (index_number, index_offset) = operands[position], operands[at]
             index_buffer = self._buffer(index_number)
+            index_buffer.settle()
             if not index_buffer.complete:
                 self._check_written(plan, tile, index_buffer, index_offset, place)
             index = int(tile.view(index_buffer, index_offset).reshape(-1)[0])

@@ -51,8 +51,7 @@ class WideValues(Values):
         self, number: int, dtype: str, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> Array:
         """As for `Values`, in float32 where the dtype has fewer bits."""
-        data = self._buffer(number).data
-        view: Array = np.ndarray(tuple(shape), numpy_dtype(dtype), data, offset, tuple(strides))
+        view = self._view(number, dtype, shape, strides, offset)
         wide = self._beside(number, view, offset)
         return view.copy() if wide is None else wide.copy()
 

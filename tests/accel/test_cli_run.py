@@ -128,6 +128,12 @@ def test_a_rank_that_is_not_run_is_named(run: Run) -> None:
     assert (code, err.splitlines()[0]) == (2, "error: --rank 2 is not among the 2 of --ranks")
 
 
+def test_several_ranks_need_values(run: Run) -> None:
+    code, _, err = run(*SCALE, "--ranks", "2")
+
+    assert (code, err.splitlines()[0]) == (2, "error: --ranks 2 without --values")
+
+
 def test_ranks_have_inputs_of_their_own(run: Run) -> None:
     results = [
         json.loads(run(*SCALE, "--values", "--json", *options)[1])["results"]

@@ -137,3 +137,18 @@ def test_a_call_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("NKI_PRECISE_FP", "0")
 
     np.testing.assert_array_equal(rounded_sum(x, y), 2 * (x + y))
+
+
+def test_what_nothing_wrote_is_not_a_number_in_wide_evaluation(monkeypatch) -> None:
+    @jit
+    def kernel(x):
+        out = nl.ndarray((64, 64), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        nisa.dma_copy(out[0:1], x)
+        return out
+
+    monkeypatch.setenv("NKI_PRECISE_FP", "0")
+    x = np.ones((1, 64), ml_dtypes.bfloat16)
+    result = np.asarray(evaluate(kernel, {"x": x}, CHIPS["trn2"]).result, np.float32)
+
+    assert (result[0] == 1).all()
+    assert np.isnan(result[1:]).all()

@@ -417,6 +417,34 @@ def test_wrong_arguments_are_named(call, message: str) -> None:
         trace(kernel, {"x": TensorSpec((ROWS, COLUMNS), "float32")}, TRN2)
 
 
+def moved(x):
+    """A view whose place an index tile says."""
+    index = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(index, 1)
+    return x.ap([[COLUMNS, 4], [1, COLUMNS]], scalar_offset=index, indirect_dim=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, d: ncc.all_reduce([moved(x)], [d], [[0]], nl.add), r"srcs\[0\] is a view of x"),
+        (lambda x, d: ncc.collective_permute([x], [moved(d)], [(0, 0)]), r"dsts\[0\] is a view of"),
+        (lambda x, d: nisa.core_barrier(moved(d), (0,)), "core_barrier: data is a view of"),
+    ],
+)
+def test_views_with_an_index_are_refused(call, message: str) -> None:
+    """The others read the operand as it stands, and would take the wrong elements."""
+
+    @jit
+    def kernel(x):
+        dst = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        call(x, dst)
+        return dst
+
+    with pytest.raises(KernelError, match=message):
+        evaluate(kernel, {"x": inputs(1)[0]}, TRN2)
+
+
 def test_the_older_form_has_no_ranks() -> None:
     from accel.nki.legacy.jit import jit as older
 

@@ -243,6 +243,21 @@ def test_three_cores_pass_on_around_a_ring() -> None:
     np.testing.assert_array_equal(run(ring, (3,), x).result, np.roll(x, 1, axis=0))
 
 
+def test_a_tile_with_an_index_is_not_exchanged() -> None:
+    @jit
+    def kernel(x):
+        other = 1 - nl.program_id(0)
+        tile = nl.ndarray(SHAPE[1:], dtype=x.dtype, buffer=nl.sbuf)
+        index = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.memset(index, 1)
+        part = tile.ap([[16, 128], [1, 8]], scalar_offset=index, indirect_dim=1)
+        nisa.sendrecv(part, nl.zeros((128, 8), x.dtype), other, other, 0)
+        return x
+
+    with pytest.raises(KernelError, match="sendrecv: src is a view of"):
+        run(kernel)
+
+
 def test_what_cores_do_without_meeting_is_told() -> None:
     """Without the barrier of `swap_twice`, what is read may not be there yet."""
 

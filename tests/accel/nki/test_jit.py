@@ -299,3 +299,17 @@ def test_a_kernel_that_writes_its_input_leaves_the_callers_array() -> None:
 
     assert (evaluate(kernel, {"x": x}, CHIPS["trn2"]).result == 2).all()
     assert (x == 1).all()
+
+
+def test_an_index_that_nothing_wrote_is_always_the_same() -> None:
+    """All ones, so −1: outside, whatever the memory held before."""
+
+    @jit
+    def kernel(x):
+        index = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        tile = nl.ndarray((1, 8), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x.ap([[8, 1], [1, 8]], scalar_offset=index, indirect_dim=0))
+        return x
+
+    with pytest.raises(KernelError, match="index -1 of src"):
+        evaluate(kernel, {"x": np.ones((4, 8), np.float32)}, CHIPS["trn2"])
