@@ -15,11 +15,24 @@ from accel.isa import costs, rules
 from accel.isa.functions import FUNCTIONS
 from accel.isa.operators import OPERATORS, Numbers, Operator
 from accel.isa.row import Array, Row, on, reads, writes
-from accel.isa.values import Float32, accumulators, as_bits, as_integers, load, number, store, whole
+from accel.isa.values import (
+    Float32,
+    accumulators,
+    as_bits,
+    as_integers,
+    compute,
+    load,
+    number,
+    store,
+    whole,
+)
 from accel.program import Engine, Form, Memory
 
 _WORDS = frozenset({"int32", "uint32"})
 _EXACT = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
+
+# Functions that tell -0 from 0: the engine's addition of a zero bias makes it 0.
+_POLES = frozenset({"reciprocal", "rsqrt"})
 
 # ScalarE computes data × scale + bias, or one of the two (nki.isa tensor_scalar).
 _SCALAR_PAIRS = frozenset(
@@ -43,9 +56,13 @@ def scalar(form: Form, arrays: Mapping[str, Array], name: str, operator: Operato
 
 def applied(operator: Operator, left: Numbers, right: Numbers, reverse: object) -> Numbers:
     """`left op right`, or `right op left` where the instruction reverses the operands."""
-    if operator.unary or not reverse:
-        return operator.apply(left, right)
-    return operator.apply(right, left)
+    return operator.apply(*_ordered(operator, left, right, reverse))
+
+
+def _ordered(
+    operator: Operator, left: Numbers, right: Numbers, reverse: object
+) -> tuple[Numbers, Numbers]:
+    return (right, left) if reverse and not operator.unary else (left, right)
 
 
 def _inputs(array: Array, operator: Operator) -> Numbers:
@@ -58,8 +75,7 @@ def _tensor_tensor(form: Form, arrays: Mapping[str, Array]) -> None:
     if _is_exact(form):
         store(arrays["dst"], operator.apply(as_integers(left), as_integers(right)))
         return
-    result = operator.apply(_inputs(left, operator), _inputs(right, operator))
-    store(arrays["dst"], result)
+    compute(arrays["dst"], operator.apply, _inputs(left, operator), _inputs(right, operator))
 
 
 def _is_exact(form: Form) -> bool:
@@ -88,13 +104,15 @@ def _power_engine(form: Form, chip: Chip) -> str | None:
 def _tensor_scalar(form: Form, arrays: Mapping[str, Array]) -> None:
     first, second = named(form, "op0"), named(form, "op1")
     values = _inputs(arrays["data"], second if first.name == "bypass" else first)
-    values = applied(
-        first, values, scalar(form, arrays, "operand0", first), form.attribute("reverse0")
-    )
-    values = applied(
-        second, values, scalar(form, arrays, "operand1", second), form.attribute("reverse1")
-    )
-    store(arrays["dst"], values)
+    steps = ((first, "operand0", "reverse0"), (second, "operand1", "reverse1"))
+    *before, last = [step for step in steps if step[0].name != "bypass"] or steps[:1]
+    for operator, name, reverse in before:
+        right = scalar(form, arrays, name, operator)
+        values = applied(operator, values, right, form.attribute(reverse))
+    operator, name, reverse = last
+    right = scalar(form, arrays, name, operator)
+    inputs = _ordered(operator, values, right, form.attribute(reverse))
+    compute(arrays["dst"], operator.apply, *inputs)
 
 
 def _scalar_engine_pair(form: Form, chip: Chip) -> str | None:
@@ -128,8 +146,8 @@ def _scalar_tensor_tensor(form: Form, arrays: Mapping[str, Array]) -> None:
         scalar(form, arrays, "operand0", first),
         form.attribute("reverse0"),
     )
-    right = load(arrays["operand1"])
-    store(arrays["dst"], applied(second, values, right, form.attribute("reverse1")))
+    inputs = _ordered(second, values, load(arrays["operand1"]), form.attribute("reverse1"))
+    compute(arrays["dst"], second.apply, *inputs)
 
 
 def _arithmetic_only(form: Form, chip: Chip) -> str | None:
@@ -141,7 +159,7 @@ def _arithmetic_only(form: Form, chip: Chip) -> str | None:
 
 
 def _reciprocal(form: Form, arrays: Mapping[str, Array]) -> None:
-    store(arrays["dst"], np.float32(1) / load(arrays["data"]))
+    compute(arrays["dst"], np.reciprocal, load(arrays["data"]))
 
 
 def _activation(form: Form, arrays: Mapping[str, Array]) -> None:
@@ -157,9 +175,9 @@ def _activate(form: Form, arrays: Mapping[str, Array], command: str) -> None:
     inputs = load(arrays["data"])
     if "scale" in arrays or number(form, "scale", 1.0) != 1.0:
         inputs = inputs * _affine(form, arrays, "scale", 1.0)
-    shifted = inputs + _affine(form, arrays, "bias", 0.0)
-    values = function(shifted.astype(np.float32, copy=False))
-    store(arrays["dst"], values)
+    if "bias" in arrays or number(form, "bias") != 0.0 or function.name in _POLES:
+        inputs = inputs + _affine(form, arrays, "bias", 0.0)
+    values = load(compute(arrays["dst"], function.whole, inputs))
     _accumulate(form, arrays, values, command)
 
 

@@ -32,6 +32,11 @@ class Function:
     apply: Callable[[Float32], Float32]
     valid: float = math.inf
 
+    @property
+    def whole(self) -> Callable[[Float32], Float32]:
+        """The function for all inputs; NaN where the machine gives no valid result."""
+        return self.apply if math.isinf(self.valid) else self
+
     def __call__(self, values: Float32) -> Float32:
         result = self.apply(values)
         if math.isinf(self.valid):

@@ -8,7 +8,7 @@ integers (`as_integers`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,26 @@ def store(target: Array, values: npt.NDArray[np.generic]) -> None:
         target[...] = _saturated(shaped, target.dtype)
     else:
         target[...] = shaped
+
+
+def compute(target: Array, function: Callable[..., Array], *inputs: Array) -> Array:
+    """Stores `function(*inputs)` as `store` does; returns it as it was before rounding.
+
+    A ufunc of float32 operands whose target is float32 writes there itself.
+    """
+    if (
+        isinstance(function, np.ufunc)
+        and target.dtype == np.float32
+        and (target.ndim == 2 or target.flags.c_contiguous)
+        and all(array.dtype == np.float32 for array in inputs)
+    ):
+        place = flat(target)
+        if np.broadcast_shapes(*(array.shape for array in inputs)) == place.shape:
+            result: Array = function(*inputs, out=place)
+            return result
+    values = function(*inputs)
+    store(target, values)
+    return values
 
 
 def copy(target: Array, source: Array) -> None:

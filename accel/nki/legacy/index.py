@@ -122,9 +122,10 @@ class Index:
     def __getitem__(self, key: object) -> Index:
         """Only new axes and whole axes; `nl.arange(128)[:, None]` is made once."""
         if type(key) is tuple and len(key) == 2 and len(self.axes) == 1:
-            if key[1] is None and key[0] == _WHOLE:
+            first, second = key
+            if second is None and first == _WHOLE:
                 return self._as_column()
-            if key[0] is None and key[1] == _WHOLE:
+            if first is None and second == _WHOLE:
                 return self._as_row()
         axes: list[Axis] = []
         own = iter(self.axes)

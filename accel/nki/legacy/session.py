@@ -356,7 +356,7 @@ def active_session() -> Session | None:
 
 def session() -> Session:
     """The session of the kernel being run; KernelError outside of one."""
-    active = active_session()
+    active = _SESSION.get()
     if active is None:
         current()  # says so where no kernel runs at all
         raise KernelError(

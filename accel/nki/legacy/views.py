@@ -81,7 +81,7 @@ def region(tensor: Tensor, key: object) -> tuple[Tensor, Loose]:
             signature.append(part.axes)
         elif kind is slice:
             signature.append((part.start, part.stop, part.step))
-        elif kind is int:
+        elif kind is int or isinstance(part, int):
             signature.append(None)
         elif isinstance(part, Placed):
             return _chosen(tensor, keys, part)
@@ -169,7 +169,7 @@ def _gathered(tensor: Tensor, keys: tuple[Any, ...], plan: _Plan) -> tuple[Tenso
             base = key.base
             if base < below or base >= above:
                 loose = (*loose, (key, extent))
-        elif type(key) is int and 0 <= key < extent:
+        elif isinstance(key, int) and 0 <= key < extent:
             base = key
         else:
             base = _position(key, extent, tensor)

@@ -19,6 +19,7 @@ from accel.nki.legacy.session import session
 from accel.nki.legacy.tile import (
     Box,
     DType,
+    Shape,
     Tile,
     assign,
     box_of,
@@ -47,26 +48,32 @@ def nc_matmul(
     if moving.limit is not None:
         mask = moving.limit & (True if mask is None else mask)
     call: Callable[..., object] = new.nc_matmul
-    packed = _packing(perf_mode)
-    flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
-    if any(flags) or tile_position or tile_size or packed is not matmul_perf_mode.none:
-        call = _flagged(*flags, tuple(tile_position), tuple(tile_size), packed)
-    columns, free = stationary.shape[1:], moving.shape[1:]
-    if packed is matmul_perf_mode.double_row:
-        columns, free = columns[1:], free[1:]
-    shape = (columns[0] if len(columns) == 1 else math.prod(columns), *free)
+    if is_stationary_onezero or is_moving_onezero or is_transpose or tile_position or tile_size:
+        flags = (bool(is_stationary_onezero), bool(is_moving_onezero), bool(is_transpose))
+        call = _flagged(*flags, tuple(tile_position), tuple(tile_size), _packing(perf_mode))
+    elif perf_mode != "none":
+        call = _flagged(False, False, False, (), (), _packing(perf_mode))
     right = moving.within(None if mask is None else windows(mask_of(mask), moving.shape))
+    active, left = session(), stationary.tensor
+    shape = _product_shape(left.geometry.shape, right.geometry.shape, perf_mode)
     result = issue(
         call,
         shape,
         "float32",
         memory=Memory.PSUM,
-        stationary=lowering.in_sbuf(session(), stationary.tensor),
-        moving=lowering.in_sbuf(session(), right),
+        stationary=lowering.in_sbuf(active, left),
+        moving=lowering.in_sbuf(active, right),
     )
     if mask is not None:
         _clip_columns(result, mask_of(mask), moving.shape)
     return result
+
+
+@functools.cache
+def _product_shape(stationary: Shape, moving: Shape, perf_mode: str) -> Shape:
+    """The shape of a matmul's result; two rows packed are an axis of both operands."""
+    packed = _packing(perf_mode) is matmul_perf_mode.double_row
+    return (math.prod(stationary[1 + packed :]), *moving[1 + packed :])
 
 
 def _clip_columns(result: Tile, mask: Mask, moving: tuple[int, ...]) -> None:
