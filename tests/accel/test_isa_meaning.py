@@ -121,6 +121,7 @@ def test_matmul_of_narrow_operands_is_accumulated_in_float32():
 def test_matmul_adds_to_what_was_written_as_accumulate_says(accumulate, wanted):
     left, right = A[:, :8], B
     once = matmul(left, right)[0]["dst"]
+    np.testing.assert_allclose(once, left.astype(np.float64).T @ right, rtol=1e-4, atol=1e-5)
 
     again = matmul(left, right, out=once.copy(), accumulate=accumulate)[0]["dst"]
     np.testing.assert_array_equal(again, wanted * once)
