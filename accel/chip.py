@@ -32,6 +32,10 @@ class Chip:
 
     `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work;
     `scalar_latency_cycles`: the same until the scalar engine's result can be read.
+    `tensor_limit_*`: the tensor engine runs at half rate while its use in the last such window, in
+    rows × cycles, was below so many percent; without a window it never does. `semaphore_ps`: what
+    waits for an engine's result starts so much after it. `dma_engine_step_ps`: the DMA engines of a
+    transfer are told one after the other, so far apart.
     `dma_*`: a transfer is cut into contiguous elements; each DMA engine spends
     `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
     elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
@@ -60,6 +64,8 @@ class Chip:
     fp32_passes: int
     fp32_transpose_passes: int
     tensor_latency_cycles: int
+    tensor_limit_window_ps: int
+    tensor_limit_percent: int
     vector_overhead_cycles: int
     vector_bytes_per_cycle: int
     vector_16bit_bytes_per_cycle: int
@@ -68,6 +74,7 @@ class Chip:
     scalar_reduce_cycles: int
     gpsimd_overhead_cycles: int
     activation_table_load_ps: int
+    semaphore_ps: int
     dma_engines: int
     dma_element_overhead_ps: int
     dma_min_element_ps: int
@@ -75,6 +82,7 @@ class Chip:
     dma_small_bytes_per_us: int
     dma_bytes_per_us: int
     dma_latency_ps: int
+    dma_engine_step_ps: int
     dge_issue_ps: int
     launch_ps: int
     hbm_bytes_per_us: int
@@ -132,6 +140,15 @@ _COMMON: dict[str, Fact] = {
     "scalar_reduce_cycles": _published(64, "ARCH2 L492: reading the reduce register, 64 cycles"),
     "dma_min_element_ps": _published(7_000, "PERF figure 29: 4-byte elements take 7 ns each"),
     "dma_engines": _published(16, "SDK nki-dma-overview.rst: 16 DMA engines a NeuronCore"),
+    "semaphore_ps": _derived(
+        30_000,
+        "PERF figure 16: dependent ACTIVATEs issue every 189 ns and last 159; DMA overview "
+        "example 1: ACTIVATE ends at 30,060 ns, the store that waits for it is triggered at 30,090",
+    ),
+    "dma_engine_step_ps": _derived(
+        25_000,
+        "DMA overview example 2: 16 engines of 97 ns each are done after 468 ns: 371 / 15",
+    ),
     "collective_hop_ps": _published(
         1_500_000, "SDK intranode-collective-comm.rst: 1 to 2 us a hop, the middle"
     ),
@@ -148,6 +165,8 @@ _COMMON: dict[str, Fact] = {
 _PRESETS: dict[str, dict[str, Fact]] = {
     "trn1": _COMMON
     | {
+        "tensor_limit_window_ps": _assumed(0, "no such limit is published for NeuronCore-v2"),
+        "tensor_limit_percent": _assumed(0, "unused without a window"),
         "generation": _published(2, "SDK nki.isa nc_version: gen2"),
         "cores": _published(2, "SDK trainium.rst: 2 NeuronCores a chip"),
         "sbuf_partition_bytes": _published(192 * 1024, "ARCH2 L76: 24 MiB = 128 × 192 KiB"),
@@ -159,7 +178,7 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "sync_mhz": _published(1400, "SDK profile-schema-reference.rst: base clock 1.4 GHz"),
         "fp32_transpose_passes": _published(4, "ARCH2: no transpose mode before NeuronCore-v3"),
         "vector_overhead_cycles": _derived(
-            90, "timings of fused Mamba v2 at 512 and v3 on trn1 (those rows are fits)"
+            80, "timings of fused Mamba v2 at 512 and v3 on trn1 (those rows are fits)"
         ),
         "vector_bytes_per_cycle": _published(4, "ARCH2 L61-74: 128 lanes, one element a cycle"),
         "vector_16bit_bytes_per_cycle": _published(2, "ARCH2: no performance mode"),
@@ -185,6 +204,14 @@ _PRESETS: dict[str, dict[str, Fact]] = {
     },
     "trn2": _COMMON
     | {
+        "tensor_limit_window_ps": _published(
+            3_000_000,
+            "SDK neuron-explorer overview-summary-page.rst: below half use for about 3 us",
+        ),
+        "tensor_limit_percent": _derived(
+            40,
+            "50 % on the same page; of 38 to 48, 40 fits measured chains of matmuls best",
+        ),
         "generation": _published(3, "SDK nki.isa nc_version: gen3"),
         "cores": _published(8, "SDK trainium2.rst: 8 NeuronCores a chip"),
         "sbuf_partition_bytes": _published(224 * 1024, "ARCH3 L39: 28 MiB = 128 × 224 KiB"),

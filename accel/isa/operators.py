@@ -61,6 +61,11 @@ def _inverse_root(a: Numbers) -> Numbers:
     return np.float32(1) / np.sqrt(a)
 
 
+def _power(a: Numbers, b: Numbers) -> Numbers:
+    """In float64, rounded once: float32 powers of numpy depend on where the operands lie."""
+    return np.power(a.astype(np.float64), b).astype(np.float32)
+
+
 def _arithmetic(name: str, apply: Binary) -> Operator:
     return Operator(name, "arithmetic", apply)
 
@@ -107,7 +112,7 @@ _TABLE = (
     _reducible("minimum", np.minimum, np.inf),
     _arithmetic("divide", np.divide),
     _arithmetic("mod", np.mod),
-    _arithmetic("power", np.power),
+    _arithmetic("power", _power),
     Operator(
         "abs_max",
         "arithmetic",

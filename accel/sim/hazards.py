@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accel import isa
 from accel.program import Memory, Program
 from accel.sim.compiled import compiled
 from accel.sim.geometry import DIMENSIONS, MEMORIES, Boxes, Bytes, Flags, Ints, Shorts, Stores
 from accel.sim.queues import QUEUES_PER_CORE, in_order_queues
 
-RAW, WAR, WAW, SPACE = 0, 1, 2, 3
-CAUSES = ("raw", "war", "waw", "space")
+RAW, WAR, WAW, SPACE, ORDER = 0, 1, 2, 3, 4
+CAUSES = ("raw", "war", "waw", "space", "order")
 
 _READ, _WRITE, _ACCUMULATE = 0, 1, 2
 _GRID_CELLS = 64  # an operand
@@ -48,8 +49,13 @@ def hazards_of(
     boxes: Boxes,
     queue: Shorts,
     taken: tuple[Ints, Ints],
+    ahead: int = 1,
 ) -> Hazards:
-    """`queue`: one an instruction. `taken`: compressed lists, storage → storages it replaces."""
+    """`queue`: one an instruction. `taken`: compressed lists, storage → storages it replaces.
+
+    `ahead`: of how many instructions at its head a queue may start any. Those of one engine that
+    must not pass each other then get an edge, cause `ORDER`: the later starts after the earlier.
+    """
     first, earlier, cause, unwritten = _find(
         boxes.first_operand,
         boxes.storage,
@@ -65,8 +71,28 @@ def hazards_of(
         stores.given,
         taken[0],
         taken[1],
+        _positions(queue),
+        _stateful(program),
+        ahead,
     )
     return Hazards(first, earlier, cause, np.flatnonzero(unwritten))
+
+
+def _stateful(program: Program) -> Flags:
+    """Instructions that read or change what an engine keeps: accumulators, generators."""
+    rows = [isa.row(form.op) for form in program.forms]
+    flags = [row.registers is not None or row.generator for row in rows]
+    result: Flags = np.array(flags, np.bool_)[program.form]
+    return result
+
+
+def _positions(queue: Shorts) -> Ints:
+    """The place of each instruction in its queue."""
+    order = np.argsort(queue, kind="stable")
+    first = np.searchsorted(queue[order], queue[order])
+    result = np.empty(len(queue), np.int64)
+    result[order] = np.arange(len(queue)) - first
+    return result
 
 
 def no_hazards(program: Program) -> Hazards:
@@ -174,35 +200,47 @@ def _find(
     given: Flags,
     taken_first: Ints,
     taken: Ints,
+    position: Ints,
+    stateful: Flags,
+    ahead: int,
 ) -> tuple[Ints, Ints, Bytes, Flags]:
     """Walks the program once. Per storage a chain of accesses that a later one may have to wait
     for; an access drops out when a later one is sure to be waited for instead."""
     operands, count = len(storage), len(first_operand) - 1
     head = np.full(len(given), -1, np.int64)
     following = np.full(operands, -1, np.int64)
-    seen = np.zeros(len(given), np.int64)
+    # By storage and queue: the place in it of the first instruction that touches the storage.
+    touched_at = np.full((len(given), queues_per_core), -1, np.int64)
     unwritten = np.zeros(operands, np.bool_)
     first = np.zeros(count + 1, np.int64)
     earlier = np.empty(4 * operands + 16, np.int64)
     cause = np.empty(4 * operands + 16, np.int8)
     edges = 0
+    last = np.full(len(in_order), -1, np.int64)
     for i in range(count):
-        start, bit = edges, 1 << (queue[i] % queues_per_core)
+        start, local = edges, queue[i] % queues_per_core
+        if stateful[i]:
+            other, last[queue[i]] = last[queue[i]], i
+            if other >= 0 and position[i] - position[other] < ahead:
+                earlier, cause, edges = _add(earlier, cause, start, edges, other, ORDER)
         # Reads before writes: an instruction does not read what it writes itself.
         for writing in range(2):
             for k in range(first_operand[i], first_operand[i + 1]):
                 s = storage[k]
                 if (modes[k] != _READ) != (writing == 1) or not tracked_storage[s]:
                     continue
-                if seen[s] & bit == 0:
-                    seen[s] |= bit
+                if touched_at[s, local] < 0:
+                    touched_at[s, local] = position[i]
+                if position[i] - touched_at[s, local] < ahead:
                     for t in range(taken_first[s], taken_first[s + 1]):
                         node = head[taken[t]]
                         while node >= 0:
                             other, node = instruction[node], following[node]
-                            if not _ordered(queue, in_order, i, other):
+                            same = _ordered(queue, in_order, i, other)
+                            near = position[i] - position[other] < ahead
+                            if not same or near:
                                 earlier, cause, edges = _add(
-                                    earlier, cause, start, edges, other, SPACE
+                                    earlier, cause, start, edges, other, ORDER if same else SPACE
                                 )
                 written, previous, node = 0, -1, head[s]
                 while node >= 0:
@@ -211,11 +249,14 @@ def _find(
                     drops = False
                     if volume > 0 and other != i:
                         same = _ordered(queue, in_order, i, other)
+                        near = same and position[i] - position[other] < ahead
                         why = _why(modes[k], modes[node], same)
+                        if near and why < 0 and (modes[k] != _READ or modes[node] != _READ):
+                            why = ORDER
                         if why >= 0:
                             earlier, cause, edges = _add(earlier, cause, start, edges, other, why)
                         written += volume * (modes[node] != _READ)
-                        replaces = modes[k] != _READ or (modes[node] == _READ and same)
+                        replaces = modes[k] != _READ or (modes[node] == _READ and same and not near)
                         drops = replaces and _covers(low, high, k, node)
                     if not drops:
                         previous = node
@@ -235,9 +276,13 @@ def _find(
 def _add(
     earlier: Ints, cause: Bytes, start: int, edges: int, other: int, why: int
 ) -> tuple[Ints, Bytes, int]:
-    """Appends an edge of the current instruction unless it already has one to `other`."""
+    """Appends an edge of the current instruction unless it already has one to `other`; waiting
+    for the end of it takes the place of `ORDER`.
+    """
     for e in range(start, edges):
         if earlier[e] == other:
+            if cause[e] == ORDER:
+                cause[e] = why
             return earlier, cause, edges
     if edges == len(earlier):
         earlier = np.concatenate((earlier, np.empty_like(earlier)))

@@ -28,10 +28,13 @@ RULES: dict[str, Rule] = {
     "coalesce": coalesce_transfers,
 }
 
+# Scheduling policies, named like rules: how many instructions at its head a queue starts any of.
+LOOKAHEAD: dict[str, int] = {"interleave": 16}
+
 PROFILES: dict[str, tuple[str, ...]] = {
     "none": (),
-    "neuronxcc": ("hoist", "balance"),
-    "neuronxcc-tiling": ("hoist", "balance", "merge", "coalesce"),
+    "neuronxcc": ("hoist", "balance", "interleave"),
+    "neuronxcc-tiling": ("hoist", "balance", "interleave", "merge", "coalesce"),
 }
 
 
@@ -40,17 +43,27 @@ def rules_of(profile: str) -> tuple[str, ...]:
     if profile in PROFILES:
         return PROFILES[profile]
     names = tuple(profile.split("+"))
-    unknown = [name for name in names if name not in RULES]
+    known = (*RULES, *LOOKAHEAD)
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise UserError(
             f"unknown compiler profile {unknown[0]!r}",
-            f"profiles: {', '.join(PROFILES)}; rules: {', '.join(RULES)}",
+            f"profiles: {', '.join(PROFILES)}; rules: {', '.join(known)}",
         )
     return names
+
+
+def lookahead_of(profile: str) -> int:
+    """Of how many instructions at its head a queue starts whichever can start first; 1: in order.
+
+    The older compiler ordered independent work ahead of time; this has the same effect.
+    """
+    return max((LOOKAHEAD.get(name, 1) for name in rules_of(profile)), default=1)
 
 
 def lower(program: Program, chip: Chip, profile: str = "none") -> Program:
     """The program after the profile's rules, in the order they are named."""
     for name in rules_of(profile):
-        program = RULES[name](program, chip)
+        if name in RULES:
+            program = RULES[name](program, chip)
     return program

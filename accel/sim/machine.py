@@ -30,6 +30,10 @@ PS_PER_US = 1_000_000
 # has tables of its own, is assumed: which functions share a set is not published.
 TABLE_FREE = frozenset({"copy", "relu", "square", "abs", "sign"})
 
+# Pieces of several partitions that lie together in HBM move as one up to this size: DMA-BW calls it
+# near the peak, and pieces of 8 KiB in DMA overview example 1 move one by one.
+_LARGEST_JOINED = 2048
+
 _SHARES = 128  # at most, that a transfer between HBM tensors is cut into
 
 # DMA transpose runs at most at this share of the copy rate (ARCH3), as (numerator, denominator).
@@ -43,6 +47,7 @@ class Costs:
 
     `issue`: the queue can start its next instruction so much later. `latency`: the result is there
     so much later (DMA: after its data has moved). `table`: activation table set, 0 for none.
+    `rows`: of the tensor engine's array that are in use, 0 on other engines.
     `dma_work`: time a DMA engine spends on one partition of the transfer; `dma_partitions` of them,
     starting at the physical partition of operand `dma_operand` (−1: the transfer touches no
     on-chip memory and is spread evenly). Bytes count HBM only.
@@ -52,6 +57,7 @@ class Costs:
     issue: Ints
     latency: Ints
     table: Ints
+    rows: Ints
     dma_work: Ints
     dma_partitions: Ints
     dma_operand: Ints
@@ -64,11 +70,15 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The data of a DMA form: `elements` contiguous pieces of `element_bytes` a partition."""
+    """The data of a DMA form: `elements` contiguous pieces of `element_bytes` a partition.
+
+    `joined`: so many partitions of one piece each are one piece in HBM.
+    """
 
     partitions: int
     elements: int
     element_bytes: int
+    joined: int
     operand: int
     queue: Queue
 
@@ -93,19 +103,20 @@ def costs_of(program: Program, chip: Chip) -> Costs:
     """The cost of every form of a program."""
     names: dict[str, int] = {"": 0}
     table = [_form_cost(form, chip, names) for form in program.forms]
-    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 11).T)
+    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 12).T)
     return Costs(
         queue=column[0].astype(np.int8),
         issue=column[1],
         latency=column[2],
         table=column[3],
-        dma_work=column[4],
-        dma_partitions=column[5],
-        dma_operand=column[6],
-        read_bytes=column[7],
-        write_bytes=column[8],
-        flops=column[9],
-        hardware_flops=column[10],
+        rows=column[4],
+        dma_work=column[5],
+        dma_partitions=column[6],
+        dma_operand=column[7],
+        read_bytes=column[8],
+        write_bytes=column[9],
+        flops=column[10],
+        hardware_flops=column[11],
         tables=tuple(names),
     )
 
@@ -116,7 +127,7 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...
         return _dma_cost(form, chip)
     if row.across:
         time = collective_ps(form, chip)
-        return Queue.COLLECTIVE, time, time, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
+        return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
     engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)
     mhz = clock_mhz(chip, engine)
@@ -126,7 +137,13 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...
     table = tables.setdefault(name, len(tables))
     hardware = matmul_flops(form) if engine is Engine.TENSOR else 0
     queue = ENGINE_QUEUE[engine]
-    return queue, issue, latency, table, 0, 0, -1, 0, 0, row.flops(form), hardware
+    rows = _rows(form) if engine is Engine.TENSOR else 0
+    return queue, issue, latency, table, rows, 0, 0, -1, 0, 0, row.flops(form), hardware
+
+
+def _rows(form: Form) -> int:
+    """Rows of the array that a tensor-engine instruction uses: the partitions it contracts."""
+    return max(a.layout.partitions for a in form.accesses if a.mode is Mode.READ)
 
 
 def is_dma(form: Form) -> bool:
@@ -171,8 +188,9 @@ def _merged(form: Form, cost: Cost, mhz: int) -> tuple[int, int]:
 
 def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
     transfer = transfer_of(form)
-    element = element_ps(transfer.element_bytes, chip)
-    work = transfer.elements * element
+    joined = min(transfer.joined, max(1, chip.partitions // chip.dma_engines))
+    piece = element_ps(transfer.element_bytes * joined, chip)
+    work = transfer.elements * max(chip.dma_min_element_ps, piece // joined)
     if form.op == "dma_transpose":
         share, whole = _TRANSPOSE_FROM_HBM if _touches_hbm(form) else _TRANSPOSE_ON_CHIP
         work = work * whole // share
@@ -186,6 +204,7 @@ def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
         issue,
         chip.dma_latency_ps,
         0,
+        0,
         work,
         transfer.partitions,
         transfer.operand,
@@ -197,7 +216,8 @@ def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
 
 
 def transfer_of(form: Form) -> Transfer:
-    """The pieces a DMA form moves. A piece is contiguous on both sides and never spans partitions.
+    """The pieces a DMA form moves. A piece is contiguous on both sides; one that a run in HBM joins
+    over partitions costs an engine as much as a piece of the whole run (DMA overview example 2).
 
     The compiler profile may join small pieces: attribute `coalesced_bytes`.
     """
@@ -211,14 +231,22 @@ def transfer_of(form: Form) -> Transfer:
         # Between HBM tensors: as many even shares as there are partitions.
         share = -(-total // _SHARES)
         element = min(element, share)
-        return Transfer(-(-total // share), -(-share // element), element * width, -1, queue)
+        return Transfer(-(-total // share), -(-share // element), element * width, 1, -1, queue)
     partitions = access.layout.partitions
     own = max(1, total // partitions)
     joined = form.attribute("coalesced_bytes", 0)
     if isinstance(joined, int) and element * width < joined:
         element = min(own, joined // width)
     elements = -(-own // element)
-    return Transfer(partitions, elements, element * width, operand, queue)
+    joined = _joined(source, target, own, element * width) if elements == 1 else 1
+    return Transfer(partitions, elements, element * width, joined, operand, queue)
+
+
+def _joined(source: Access, target: Access, own: int, piece_bytes: int) -> int:
+    """How many partitions in a row, of `own` elements each, one run in HBM holds."""
+    sides = [a.layout for a in (source, target) if a.layout.memory is Memory.HBM]
+    held = min((_run_elements(side) // own for side in sides), default=1)
+    return max(1, min(held, _LARGEST_JOINED // piece_bytes))
 
 
 def _queue(form: Form, to_hbm: bool) -> Queue:

@@ -29,7 +29,8 @@ class Metrics:
     averaged over the cores. Bytes and FLOP are totals.
 
     `*_engine_active_percent`: time in which the engine processes at least one instruction.
-    `dma_active_percent`: time in which at least one DMA engine moves data.
+    `dma_active_percent`: time in which at least one transfer is under way, from its first byte
+    until its end is signalled.
     `dma_issue_percent`: time in which the busier DMA queue generates descriptors.
     `mfu_estimated_percent` counts matmul FLOP without transposes against the bf16 peak,
     `hfu_estimated_percent` with them; `mbu_estimated_percent` HBM bytes against one HBM stack.

@@ -19,13 +19,13 @@ from accel.chip import Chip
 from accel.program import Program
 from accel.sim.compiled import compiled
 from accel.sim.geometry import Bytes, Ints, Shorts
-from accel.sim.hazards import Hazards
+from accel.sim.hazards import CAUSES, ORDER, Hazards
 from accel.sim.machine import Costs
 from accel.sim.queues import QUEUES_PER_CORE
 
 # Beside the hazard causes: why an instruction could not start, or its data not move, earlier.
-QUEUE, DMA_ENGINE, NOTHING = 4, 5, 6
-WAITS = ("raw", "war", "waw", "space", "queue", "dma", "nothing")
+QUEUE, DMA_ENGINE, NOTHING = 5, 6, 7
+WAITS = (*CAUSES, "queue", "dma", "nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +53,7 @@ def schedule(
     partition: Ints,
     hazards: Hazards,
     chip: Chip,
+    ahead: int = 1,
 ) -> Schedule:
     """`queue` and `partition` (first physical partition of a transfer) are one an instruction."""
     form = program.form
@@ -66,6 +67,7 @@ def schedule(
             costs.dma_work[form],
             partition,
             costs.dma_partitions[form],
+            costs.rows[form],
         ),
         axis=1,
     )
@@ -74,7 +76,7 @@ def schedule(
     times[:, _END] = -1
     waited_for = np.full(count, -1, np.int64)
     cause = np.full(count, NOTHING, np.int8)
-    queues = np.full((len(first) - 1, 6), -1, np.int64)
+    queues = np.full((len(first) - 1, 4), -1, np.int64)
     queues[:, _HEAD] = first[:-1]
     queues[:, _FREE] = queues[:, _LOADED] = 0
     _run(
@@ -84,9 +86,16 @@ def schedule(
         chip.activation_table_load_ps,
         (hazards.first, hazards.earlier),
         hazards.cause,
+        chip.semaphore_ps,
+        ahead,
         queues,
         np.zeros((program.cores, chip.dma_engines, 2), np.int64),
-        max(1, chip.partitions // chip.dma_engines),
+        (max(1, chip.partitions // chip.dma_engines), chip.dma_engine_step_ps),
+        _unused(program.cores),
+        (
+            chip.tensor_limit_window_ps,
+            chip.tensor_limit_window_ps * chip.partitions * chip.tensor_limit_percent // 100,
+        ),
         times,
         waited_for,
         cause,
@@ -95,35 +104,75 @@ def schedule(
     return Schedule(start, issued, end, moving, moved, moving_work, waited_for, cause)
 
 
-# Columns of an instruction's costs, of its times, and of a queue's state.
-_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS = range(6)
+# Columns of an instruction's costs, of its times, of a queue's state, and of a tensor engine's use.
+_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS = range(7)
 _START, _ISSUED, _END, _MOVING, _MOVED, _MOVE_WORK = range(6)
-_HEAD, _FREE, _PREVIOUS, _READY, _BLOCKER, _LOADED = range(6)
+_HEAD, _FREE, _PREVIOUS, _LOADED = range(4)
+_WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
+
+
+def _unused(cores: int) -> Ints:
+    """The use of each core's tensor engine before it began: it starts limited."""
+    use = np.zeros((cores, 4), np.int64)
+    use[:, _LIMITED] = 1
+    return use
 
 
 @compiled
 def _when_ready(
-    i: int, q: int, queues: Ints, times: Ints, edges: tuple[Ints, Ints], causes: Bytes
+    i: int,
+    blocker: Ints,
+    work: Ints,
+    times: Ints,
+    edges: tuple[Ints, Ints],
+    causes: Bytes,
+    signal: int,
 ) -> tuple[int, int, int]:
-    """When instruction i at the head of queue q can start, why not earlier, and because of whom.
+    """When everything that instruction i waits for is done, why not earlier, and because of whom.
 
-    −1 while something it waits for has no end yet; the queue remembers what.
+    −1 while something it waits for has not started yet; `blocker` remembers what.
     """
     first, earlier = edges
-    blocker = queues[q, _BLOCKER]
-    if blocker >= 0 and times[blocker, _END] < 0:
+    if blocker[i] >= 0 and times[blocker[i], _END] < 0:
         return -1, NOTHING, -1
-    queues[q, _BLOCKER] = -1
-    time, whom = queues[q, _FREE], queues[q, _PREVIOUS]
-    why = QUEUE if whom >= 0 else NOTHING
+    blocker[i] = -1
+    time, why, whom = 0, NOTHING, -1
     for e in range(first[i], first[i + 1]):
         end = times[earlier[e], _END]
         if end < 0:
-            queues[q, _BLOCKER] = earlier[e]
+            blocker[i] = earlier[e]
             return -1, NOTHING, -1
+        if causes[e] == ORDER:
+            end = times[earlier[e], _ISSUED]
+        elif work[earlier[e], _PARTITIONS] == 0:
+            end += signal
         if end > time:
             time, why, whom = end, causes[e], earlier[e]
     return time, why, whom
+
+
+@compiled
+def _limited_ps(time: int, issue: int, rows: int, use: Ints, limit: tuple[int, int]) -> int:
+    """How much longer a tensor-engine instruction takes because the engine is held at half rate.
+
+    `use`: of this core's engine, in ps × rows. It is held while it used less than `limit[1]` of
+    the window before; windows of `limit[0]` follow each other from time 0 on.
+    """
+    window, least = limit
+    now = time // window
+    if now > use[_WINDOW]:
+        before = use[_USED] if now == use[_WINDOW] + 1 else 0
+        if now == use[_WINDOW] + 2:
+            before = use[_USED_NEXT]
+        use[_LIMITED] = before < least
+        use[_USED] = use[_USED_NEXT] if now == use[_WINDOW] + 1 else 0
+        use[_WINDOW], use[_USED_NEXT] = now, 0
+    taken = 2 * issue if use[_LIMITED] else issue
+    here = min(taken, (now + 1) * window - time)
+    work = issue * rows
+    use[_USED] += work * here // taken
+    use[_USED_NEXT] += work - work * here // taken
+    return taken - issue
 
 
 @compiled
@@ -134,12 +183,14 @@ def _move_data(
     times: Ints,
     servers: Ints,
     core: int,
-    partitions_per_engine: int,
+    spread: tuple[int, int],
 ) -> int:
-    """Queues a transfer's data at the DMA engines of its partitions.
+    """Queues a transfer's data at the DMA engines of its partitions. `spread`: partitions an
+    engine, and how much later than the engine before each of them is told.
 
     Returns the transfer that the engine which ends last was busy with before, −1 if it was idle.
     """
+    partitions_per_engine, step = spread
     moving, moved, busy, whom = -1, time, 0, -1
     at, stop = work[i, _PARTITION], work[i, _PARTITION] + work[i, _PARTITIONS]
     while at < stop:
@@ -152,6 +203,7 @@ def _move_data(
             whom = servers[core, server, 1] if begin > time else -1
         moving = begin if moving < 0 else min(moving, begin)
         busy += done - begin
+        time += step
         servers[core, server, 0], servers[core, server, 1] = done, i
         at = upto
     times[i, _MOVING], times[i, _MOVED], times[i, _MOVE_WORK] = moving, moved, busy
@@ -167,37 +219,57 @@ def _run(
     table_load: int,
     edges: tuple[Ints, Ints],
     causes: Bytes,
+    signal: int,
+    ahead: int,
     queues: Ints,
     servers: Ints,
-    partitions_per_engine: int,
+    spread: tuple[int, int],
+    use: Ints,
+    limit: tuple[int, int],
     times: Ints,
     waited_for: Ints,
     cause: Bytes,
 ) -> None:
-    """Starts the earliest queue head again and again. `order[first[q]:first[q + 1]]` is queue q."""
+    """Starts the earliest of all that can start, again and again. `order[first[q]:first[q + 1]]` is
+    queue q, of which any can be next that is less than `ahead` places behind the first one left.
+    """
     queues_per_core = len(queues) // len(servers)
+    ready = np.full(len(order), -1, np.int64)
+    blocker = np.full(len(order), -1, np.int64)
     for _ in range(len(order)):
         chosen, best, i = -1, -1, -1
         for q in range(len(queues)):
-            if queues[q, _HEAD] == first[q + 1]:
-                continue
-            head = order[queues[q, _HEAD]]
-            if queues[q, _READY] < 0:
-                time, why, whom = _when_ready(head, q, queues, times, edges, causes)
-                queues[q, _READY], cause[head], waited_for[head] = time, why, whom
-            ready = queues[q, _READY]
-            if ready >= 0 and (chosen < 0 or ready < best or (ready == best and head < i)):
-                chosen, best, i = q, ready, head
+            stop = min(first[q + 1], queues[q, _HEAD] + ahead)
+            for at in range(queues[q, _HEAD], stop):
+                head = order[at]
+                if times[head, _END] >= 0:
+                    continue
+                if ready[head] < 0:
+                    time, why, whom = _when_ready(head, blocker, work, times, edges, causes, signal)
+                    ready[head], cause[head], waited_for[head] = time, why, whom
+                if ready[head] < 0:
+                    continue
+                time = max(ready[head], queues[q, _FREE])
+                if chosen < 0 or time < best or (time == best and head < i):
+                    chosen, best, i = q, time, head
+        if queues[chosen, _FREE] >= ready[i] and queues[chosen, _PREVIOUS] >= 0:
+            cause[i], waited_for[i] = QUEUE, queues[chosen, _PREVIOUS]
         extra = 0
         if work[i, _TABLE] > 0 and work[i, _TABLE] != queues[chosen, _LOADED]:
             queues[chosen, _LOADED], extra = work[i, _TABLE], table_load
+        if work[i, _ROWS] > 0 and limit[0] > 0:
+            core = chosen // queues_per_core
+            extra = _limited_ps(best, work[i, _ISSUE], work[i, _ROWS], use[core], limit)
         end, issued = best + work[i, _LATENCY] + extra, best + work[i, _ISSUE] + extra
         times[i, _START], times[i, _ISSUED], times[i, _END] = best, issued, end
         times[i, _MOVING], times[i, _MOVED] = best, end
-        queues[chosen, _HEAD] += 1
-        queues[chosen, _FREE], queues[chosen, _PREVIOUS], queues[chosen, _READY] = issued, i, -1
+        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = issued, i
+        while queues[chosen, _HEAD] < first[chosen + 1] and (
+            times[order[queues[chosen, _HEAD]], _END] >= 0
+        ):
+            queues[chosen, _HEAD] += 1
         if work[i, _PARTITIONS] > 0:
             core = chosen // queues_per_core
-            whom = _move_data(i, best, work, times, servers, core, partitions_per_engine)
+            whom = _move_data(i, best, work, times, servers, core, spread)
             if whom >= 0:
                 cause[i], waited_for[i] = DMA_ENGINE, whom

@@ -12,7 +12,7 @@ from accel.errors import UserError
 from accel.program import Program
 from accel.sim.geometry import Ints, Shorts
 from accel.sim.hazards import Hazards, hazards_of, no_hazards
-from accel.sim.lowering import lower
+from accel.sim.lowering import lookahead_of, lower
 from accel.sim.machine import Costs, costs_of
 from accel.sim.memory import Placed, addressed, place, unplaced
 from accel.sim.metrics import Metrics, metrics_of
@@ -30,6 +30,9 @@ ABLATIONS = (
     "dge_issue",
     "engine_overhead",
     "activation_table",
+    "tensor_limit",
+    "semaphore",
+    "dma_engine_step",
 )
 
 _WARNINGS_SHOWN = 5
@@ -66,16 +69,16 @@ def simulate(
     UserError for an unknown name, KernelError for a program the machine has no room for.
     """
     chip = _without(chip, ablate)
-    lowered = lower(program, chip, profile)
+    lowered, ahead = lower(program, chip, profile), lookahead_of(profile)
     placed = unplaced(lowered) if "capacity" in ablate else place(lowered, chip)
     costs = costs_of(placed.program, chip)
     queue = _queues(placed.program, costs)
     hazards = no_hazards(placed.program)
     if "hazards" not in ablate:
         taken = (placed.taken_first, placed.taken)
-        hazards = hazards_of(placed.program, placed.stores, placed.boxes, queue, taken)
+        hazards = hazards_of(placed.program, placed.stores, placed.boxes, queue, taken, ahead)
     partition = _partitions(placed, costs)
-    times = schedule(placed.program, queue, costs, partition, hazards, chip)
+    times = schedule(placed.program, queue, costs, partition, hazards, chip, ahead)
     trace = Trace(placed.program, chip.name, queue, times)
     metrics = metrics_of(trace, costs, placed.spills, chip)
     warnings = placed.warnings + _shown(race_warnings(placed.program, hazards), "races")
@@ -99,6 +102,9 @@ def _without(chip: Chip, ablate: frozenset[str]) -> Chip:
         vector_overhead_cycles=kept("engine_overhead", chip.vector_overhead_cycles),
         scalar_overhead_cycles=kept("engine_overhead", chip.scalar_overhead_cycles),
         scalar_latency_cycles=kept("engine_overhead", chip.scalar_latency_cycles),
+        tensor_limit_window_ps=kept("tensor_limit", chip.tensor_limit_window_ps),
+        semaphore_ps=kept("semaphore", chip.semaphore_ps),
+        dma_engine_step_ps=kept("dma_engine_step", chip.dma_engine_step_ps),
         activation_table_load_ps=kept("activation_table", chip.activation_table_load_ps),
     )
 

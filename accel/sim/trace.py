@@ -67,11 +67,13 @@ def active_ps(trace: Trace, queue: Queue) -> int:
 
 
 def dma_active_ps(trace: Trace) -> int:
-    """Time during which at least one DMA engine moves data, over all cores."""
+    """Time during which at least one transfer is under way, from its first byte until its end is
+    signalled, over all cores.
+    """
     dma = trace.times.work > 0
     cores = trace.queue // QUEUES_PER_CORE
     return sum(
-        union_ps(trace.times.moving[mine], trace.times.moved[mine])
+        union_ps(trace.times.moving[mine], trace.times.end[mine])
         for mine in (dma & (cores == core) for core in range(trace.program.cores))
     )
 

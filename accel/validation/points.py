@@ -129,7 +129,7 @@ Probe = Callable[[Chip], float]
 PROBES: dict[str, Probe] = {
     # One nc_matmul in fp32 shows as two MATMULs in the profile; the row is one of them.
     "kopt_matmul_issue_fp32_512": lambda chip: (
-        probes.issue_interval_ns(probes.matmul(512, "float32"), chip) / 2
+        probes.issue_interval_ns(probes.matmul(512, "float32", times=32), chip) / 2
     ),
     "kopt_tensor_copy_512": lambda chip: probes.duration_ns(probes.copy_from_psum(512), chip),
     "kopt_tensor_tensor_512": lambda chip: probes.duration_ns(

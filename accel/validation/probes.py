@@ -29,12 +29,12 @@ def _hbm(rows: int, columns: int, dtype: str) -> Tensor:
     return nl.ndarray((rows, columns), dtype=dtype, buffer=nl.hbm)
 
 
-def matmul(columns: int, dtype: str) -> Kernel:
-    """Two independent multiplications of `columns` moving columns, K = M = 128."""
+def matmul(columns: int, dtype: str, times: int = 2) -> Kernel:
+    """Independent multiplications of `columns` moving columns, K = M = 128, one after the other."""
 
     def kernel() -> None:
         stationary, moving = _tile(128, 128, dtype), _tile(128, columns, dtype)
-        for _ in range(2):
+        for _ in range(times):
             nisa.nc_matmul(dst=_psum(128, columns), stationary=stationary, moving=moving)
 
     return jit(kernel)

@@ -17,6 +17,9 @@ from accel.program import Engine, Memory, Mode
 BROADCAST_COLUMNS = 512
 """Columns of one ones-matmul: the most that the moving operand and one PSUM bank of fp32 take."""
 
+ROWS = 128
+"""Rows that the tensor engine transposes at once."""
+
 BLOCK = 32
 """Rows and columns that the vector engine transposes at once."""
 
@@ -52,6 +55,22 @@ def transposed(session: Session, data: Tensor) -> Tensor:
     target = session.allocate(source.shape[::-1], data.dtype, Memory.PSUM)
     operands = (("dst", Mode.WRITE, target), ("data", Mode.READ, source))
     session.emit("nc_transpose", Engine.TENSOR, operands)
+    return target
+
+
+def loaded_transposed(session: Session, source: Tensor) -> Tensor:
+    """An HBM view of up to 128 columns as the tile of its transpose, 128 rows at a time."""
+    rows, columns = source.shape
+    target = session.allocate((columns, rows), source.dtype, Memory.SBUF)
+    for first in range(0, rows, ROWS):
+        part = source[first : min(first + ROWS, rows)]
+        loaded = session.allocate(part.shape, source.dtype, Memory.SBUF)
+        operands = (("dst", Mode.WRITE, loaded), ("src", Mode.READ, part))
+        session.emit("dma_copy", Engine.ANY, operands)
+        turned = transposed(session, loaded)
+        place = target[:, first : first + part.shape[0]]
+        operands = (("dst", Mode.WRITE, place), ("src", Mode.READ, turned))
+        session.emit("tensor_copy", Engine.ANY, operands)
     return target
 
 

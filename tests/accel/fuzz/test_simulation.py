@@ -70,15 +70,15 @@ def recorded(script: Script, chip: Chip) -> Program:
     )
 
 
-def check(script: Script, chip: Chip) -> Simulation | None:
+def check(script: Script, chip: Chip, policy: str = "none") -> Simulation | None:
     """Simulates a script's program and checks all that must hold; None if there is no room."""
     program = recorded(script, chip)
     try:
-        simulation = simulate(program, chip)
+        simulation = simulate(program, chip, policy)
     except UserError:
         return None
     check_times(simulation, chip)
-    assert simulate(program, chip).trace == simulation.trace
+    assert simulate(program, chip, policy).trace == simulation.trace
     assert not list(disordered(simulation))
     assert not list(overlapping(simulation.program))
     assert not list(outside(simulation, chip))
@@ -108,8 +108,9 @@ def check_times(simulation: Simulation, chip: Chip) -> None:
             assert times.moving[before] <= times.moved[after]
             assert times.moved[after] - times.moved[before] <= times.work[after]
         else:
-            ready = times.issued if why == "queue" else times.end
-            assert ready[before] == times.start[after]
+            ready = times.issued if why in ("queue", "order") else times.end
+            signalled = why not in ("queue", "order") and engines[before]
+            assert ready[before] + signalled * chip.semaphore_ps == times.start[after]
 
 
 def check_values(script: Script, program: Program, simulation: Simulation, chip: Chip) -> None:
@@ -136,11 +137,11 @@ def fails(script: Script, chip: Chip) -> str:
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.randoms(use_true_random=False))
-def test_schedules_keep_order_bounds_and_values(r):
+@given(st.randoms(use_true_random=False), st.sampled_from(["none", "interleave"]))
+def test_schedules_keep_order_bounds_and_values(r, policy):
     script = scripts(r, LENGTH)
 
-    check(script, chip_for(r, script))
+    check(script, chip_for(r, script), policy)
 
 
 def digest() -> str:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from accel.chip import CHIPS
 from accel.errors import UserError
-from accel.program import Engine, Kind, Memory, Mode
+from accel.program import Engine, Kind, Memory, Mode, Program
 from accel.sim import ABLATIONS, simulate
 from accel.sim.hazards import hazards_of
 from accel.sim.machine import costs_of
 from accel.sim.memory import unplaced
-from accel.sim.queues import QUEUES_PER_CORE
+from accel.sim.queues import FIRST_DMA_QUEUE, QUEUES_PER_CORE
 from accel.sim.schedule import WAITS, schedule
 from tests.accel.sim.strategies import programs
 from tests.accel.sim.streams import Stream, hoisted_matmul, tiled_matmul
@@ -52,6 +52,8 @@ def test_nothing_starts_before_its_queue_is_free_or_what_it_waits_for_has_ended(
     for i in np.flatnonzero(times.waited_for >= 0):
         other, why = times.waited_for[i], WAITS[times.cause[i]]
         released = {"queue": times.issued, "dma": times.moved}.get(why, times.end)[other]
+        if why not in ("queue", "dma") and trace.queue[other] % QUEUES_PER_CORE < FIRST_DMA_QUEUE:
+            released += TRN2.semaphore_ps
         assert released <= times.end[i]
         assert why == "dma" or released == times.start[i]
 
@@ -59,8 +61,11 @@ def test_nothing_starts_before_its_queue_is_free_or_what_it_waits_for_has_ended(
 @settings(max_examples=25, deadline=None)
 @given(programs(transfers=False), st.data())
 def test_a_cheaper_instruction_never_makes_the_whole_slower(program, data):
-    """In-order queues without arbitration: time is a maximum of sums."""
-    placed, costs = unplaced(program), costs_of(program, TRN2)
+    """In-order queues without arbitration: time is a maximum of sums. Not so with the tensor
+    engine's limit, which a matmul that takes less of a window can bring back.
+    """
+    chip = dataclasses.replace(TRN2, tensor_limit_window_ps=0)
+    placed, costs = unplaced(program), costs_of(program, chip)
     queue = costs.queue[program.form].astype(np.int16)
     hazards = hazards_of(
         program, placed.stores, placed.boxes, queue, (placed.taken_first, placed.taken)
@@ -72,8 +77,8 @@ def test_a_cheaper_instruction_never_makes_the_whole_slower(program, data):
     cheaper = dataclasses.replace(costs, issue=issue, latency=latency)
     zeros = np.zeros(len(program), np.int64)
 
-    before = schedule(program, queue, costs, zeros, hazards, TRN2).end.max()
-    after = schedule(program, queue, cheaper, zeros, hazards, TRN2).end.max()
+    before = schedule(program, queue, costs, zeros, hazards, chip).end.max()
+    after = schedule(program, queue, cheaper, zeros, hazards, chip).end.max()
 
     assert after <= before
 
@@ -155,6 +160,81 @@ def test_the_activation_table_is_loaded_when_the_function_changes():
     assert (taken - plain).tolist() == [1_280_000, 0, 0, 0, 1_280_000]
 
 
+def matmul_starts(rows: list[int]) -> list[int]:
+    """When bf16 matmuls of 512 columns start that contract so many rows each, in 512 ÷ 2.4 ns."""
+    s = Stream("gen3")
+    weights, moving = s.tile((128, 128), "bfloat16"), s.tile((128, 512), "bfloat16")
+    s.fill(weights)
+    s.fill(moving)
+    psum = s.tile((128, 512), memory=Memory.PSUM)
+    for count in rows:
+        s.matmul(psum, weights, moving, ((0, count), (0, 128)), ((0, count), (0, 512)))
+    chip = dataclasses.replace(TRN2, tensor_mhz=512)  # a matmul takes 1 us at full rate
+    start = simulate(s.build(), chip, ablate=frozenset({"semaphore"})).trace.times.start[2:]
+    return np.round(np.diff(start) / 1e6, 2).tolist()
+
+
+def test_the_tensor_engine_is_at_half_rate_until_it_was_used_for_a_window():
+    taken = matmul_starts([128] * 12)
+
+    assert taken[:2] == [2.0, 2.0]
+    assert taken[4:] == [1.0] * 7
+
+
+def test_half_the_rows_do_not_lift_the_limit_and_keep_it_lifted():
+    cold, warm = matmul_starts([64] * 12), matmul_starts([128] * 8 + [64] * 12)
+
+    assert cold == [2.0] * 11
+    assert warm[-12:] == [1.0] * 12
+
+
+def test_an_idle_tensor_engine_is_limited_again():
+    s = Stream("gen3")
+    weights, moving = s.tile((128, 128), "bfloat16"), s.tile((128, 512), "bfloat16")
+    psum = s.tile((128, 512), memory=Memory.PSUM)
+    s.fill(weights)
+    s.fill(moving)
+    for _ in range(64):
+        s.matmul(psum, weights, moving, ((0, 128), (0, 128)), None)
+    wide = s.tile((128, 16384))
+    s.copy(wide, psum, ((0, 128), (0, 512)), None, Engine.VECTOR)  # waits for the matmuls
+    s.copy(wide, wide, None, None, Engine.VECTOR)
+    s.copy(moving, psum, None, None, Engine.VECTOR)
+    s.matmul(psum, weights, moving, ((0, 128), (0, 128)), None)
+
+    times = simulate(s.build(), TRN2).trace.times
+
+    taken = times.issued - times.start
+    assert taken[-1] == 2 * taken[65]
+
+
+def independent_chains() -> Program:
+    """Copies on one engine: a chain of four, then four that depend on nothing."""
+    s = Stream("gen3")
+    first = s.tile((128, 128))
+    s.fill(first)
+    for _ in range(4):
+        second = s.tile((128, 128))
+        s.copy(second, first)
+        first = second
+    for _ in range(4):
+        source = s.tile((128, 128))
+        s.fill(source)
+        s.copy(s.tile((128, 128)), source)
+    return s.build()
+
+
+def test_interleaving_starts_what_is_ready_and_never_breaks_an_order():
+    program = independent_chains()
+
+    in_order, ahead = simulate(program, TRN2), simulate(program, TRN2, "interleave")
+
+    assert ahead.metrics.latency_ps < in_order.metrics.latency_ps
+    starts = ahead.trace.times.start
+    assert (np.diff(starts[:5]) > 0).all()  # the chain
+    assert (starts[6::2] > starts[5::2]).all()  # each copy after what fills its source
+
+
 @pytest.mark.parametrize("effect", ABLATIONS)
 def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
     program = tiled_matmul("gen3", "float32", 256, 512, 1024)
@@ -163,8 +243,8 @@ def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
     without = simulate(program, TRN2, ablate=frozenset({effect})).metrics.latency_ps
 
     assert without <= whole
-    used = {"hazards", "dge_issue", "dma_latency", "dma_element_overhead", "engine_overhead"}
-    assert (without < whole) == (effect in used)
+    unused = {"capacity", "activation_table", "tensor_limit"}
+    assert (without < whole) == (effect not in unused)
 
 
 def test_an_unknown_ablation_is_named():

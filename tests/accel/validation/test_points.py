@@ -89,9 +89,9 @@ def test_accuracy_leaves_out_targets_and_rows_that_are_not_predicted() -> None:
 def test_probes_measure_what_the_cost_table_says() -> None:
     chip = chip_named("trn2")
 
-    assert probes.issue_interval_ns(probes.matmul(512, "bfloat16"), chip) == pytest.approx(
-        512 / 2.4, abs=0.001
-    )
+    cold, warm = probes.matmul(512, "bfloat16"), probes.matmul(512, "bfloat16", times=64)
+    assert probes.issue_interval_ns(cold, chip) == pytest.approx(2 * 512 / 2.4, abs=0.002)
+    assert probes.issue_interval_ns(warm, chip) == pytest.approx(512 / 2.4, abs=0.001)
     assert probes.duration_ns(probes.copy_from_psum(512), chip) == pytest.approx(
         (256 + chip.vector_overhead_cycles) / 0.96, abs=0.001
     )
