@@ -32,7 +32,7 @@ from accel.nki import changes, collectives, isa, language, legacy, tensor, versi
 from accel.nki.enums import Token
 from accel.program import Engine, Mode
 from accel.sim import ABLATIONS, PROFILE_OF_FORM, PROFILES, Metrics
-from accel.sim.lowering import RULES
+from accel.sim.lowering import LOOKAHEAD, RULES
 from accel.sim.schedule import WAITS
 from accel.validation import accuracy_text, kernel_accuracy, validate
 from perfgate import config, model, policy
@@ -336,7 +336,8 @@ def metrics_page() -> Lines:
     yield (
         "`stalls` lists how long each queue stood idle before an instruction, by what that "
         f"instruction waited for last: {_listed(WAITS)}. `raw`, `war` and `waw` are hazards, "
-        "`space` is the memory of a tile that was in use, `dma` a busy DMA engine."
+        "`space` is the memory of a tile that was in use, `order` an instruction of one engine that "
+        "must not be passed, `queue` the queue itself."
     )
     yield "## Compiler profiles"
     forms = ", ".join(f"`{form}` kernels get `{name}`" for form, name in PROFILE_OF_FORM.items())
@@ -345,7 +346,12 @@ def metrics_page() -> Lines:
         ("profile", "rules"),
         [(f"`{n}`", _listed(rules) or "none") for n, rules in PROFILES.items()],
     )
-    yield _table(("rule", "what it does"), [_described(n, rule) for n, rule in RULES.items()])
+    policies = [
+        (f"`{name}`", f"Starts whichever is ready of the {ahead} instructions at a queue's head.")
+        for name, ahead in LOOKAHEAD.items()
+    ]
+    rules = [_described(name, rule) for name, rule in RULES.items()]
+    yield _table(("rule", "what it does"), [*rules, *policies])
     yield "## Ablations"
     yield f"`accel.sim.simulate(…, ablate=frozenset(…))` leaves effects out: {_listed(ABLATIONS)}."
 

@@ -66,6 +66,14 @@ NkiOption = Annotated[
         "[default: accept all]",
     ),
 ]
+CompilerOption = Annotated[
+    str,
+    typer.Option(
+        "--compiler",
+        metavar="PROFILE",
+        help="Rewrites of a vendor compiler to assume; auto: what built the kernel's form.",
+    ),
+]
 StrictOption = Annotated[
     bool,
     typer.Option("--strict", help="Reject Python that the vendor's compiler does not take."),
@@ -140,14 +148,7 @@ def run(
         Path | None,
         typer.Option("--program", metavar="FILE", help="Write the recorded instructions as text."),
     ] = None,
-    compiler: Annotated[
-        str,
-        typer.Option(
-            "--compiler",
-            metavar="PROFILE",
-            help="Rewrites of a vendor compiler to assume; auto: what built the kernel's form.",
-        ),
-    ] = "auto",
+    compiler: CompilerOption = "auto",
     nki: NkiOption = "",
     strict: StrictOption = False,
     fp32_matmul: MatmulOption = "exact",
@@ -175,6 +176,39 @@ def run(
             fp32_matmul=fp32_matmul,
             as_json=as_json,
         )
+    )
+
+
+@app.command(epilog="Example: accel profile kernels.py:softmax --input x=4096x8192:bfloat16")
+def profile(
+    kernel: KernelArgument,
+    chip: ChipOption = "trn2",
+    inputs: InputOption = None,
+    args: ArgOption = None,
+    grid: GridOption = "",
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="N", help="Rows of each list to print.")
+    ] = 8,
+    compiler: CompilerOption = "auto",
+    nki: NkiOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show where a kernel's time goes, and what it would be if."""
+    from accel.cli.profiling import profile_kernel
+    from accel.cli.run import Request
+
+    profile_kernel(
+        Request(
+            target=kernel,
+            chip=chip,
+            inputs=tuple(inputs or ()),
+            args=tuple(args or ()),
+            grid=grid,
+            compiler=compiler,
+            nki=nki,
+            as_json=as_json,
+        ),
+        top,
     )
 
 

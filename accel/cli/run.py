@@ -93,6 +93,22 @@ class Recorded:
 
 def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
+    chip, recorded, simulation = simulated(request)
+    if request.program is not None:
+        request.program.write_text(format_program(recorded.program), encoding="utf-8")
+    if request.trace is not None:
+        write_perfetto(simulation.trace, request.trace)
+    if request.as_json:
+        print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
+        return
+    print("\n".join([*_lines(chip, recorded, simulation), *_files(request)]))
+    unwritten = recorded.uninitialised if request.values else simulation.unwritten
+    for note in (*simulation.warnings, *recorded.warnings, *unwritten):
+        print(f"warning: {note}", file=sys.stderr)
+
+
+def simulated(request: Request) -> tuple[Chip, Recorded, Simulation]:
+    """The chip of a request, the kernel's program, and its simulation there."""
     chip = chip_named(request.chip)
     _check_paths(request.trace, request.program)
     if request.ranks > 1 and not request.values:
@@ -114,17 +130,7 @@ def run_kernel(request: Request) -> None:
     told = f"simulating {recorded.program.name} (the first run compiles the simulator)"
     with line.doing(told):
         simulation = simulate(recorded.program, chip, recorded.compiler)
-    if request.program is not None:
-        request.program.write_text(format_program(recorded.program), encoding="utf-8")
-    if request.trace is not None:
-        write_perfetto(simulation.trace, request.trace)
-    if request.as_json:
-        print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
-        return
-    print("\n".join([*_lines(chip, recorded, simulation), *_files(request)]))
-    unwritten = recorded.uninitialised if request.values else simulation.unwritten
-    for note in (*simulation.warnings, *recorded.warnings, *unwritten):
-        print(f"warning: {note}", file=sys.stderr)
+    return chip, recorded, simulation
 
 
 def _check_paths(*paths: Path | None) -> None:
@@ -178,8 +184,8 @@ def _check_hbm(program: Program, chip: Chip) -> None:
     needed = sum(s.total_bytes for s in program.storages if s.memory is Memory.HBM)
     if needed > chip.hbm_bytes * chip.cores:
         raise UserError(
-            f"kernel {program.name} needs {_size(needed)} of HBM, "
-            f"{chip.name} has {_size(chip.hbm_bytes * chip.cores)}",
+            f"kernel {program.name} needs {size_text(needed)} of HBM, "
+            f"{chip.name} has {size_text(chip.hbm_bytes * chip.cores)}",
             "make the shapes smaller",
         )
 
@@ -201,8 +207,8 @@ def _result(array: Array) -> Result:
 
 
 def _lines(chip: Chip, recorded: Recorded, simulation: Simulation) -> Iterable[str]:
-    program, metrics = recorded.program, simulation.metrics
-    yield f"{program.name} on {chip.name}: {_time(metrics.latency_us)}, bound by {metrics.bound_by}"
+    metrics = simulation.metrics
+    yield headline(chip, recorded, simulation)
     yield ""
     for label, value in _rows(metrics):
         yield f"  {label:<22}{value}"
@@ -210,6 +216,13 @@ def _lines(chip: Chip, recorded: Recorded, simulation: Simulation) -> Iterable[s
         yield f"  {'result':<22}{result}"
     yield f"  {'compiler profile':<22}{recorded.compiler}"
     yield f"  {'timing model':<22}{accuracy_of(chip.name)}"
+
+
+def headline(chip: Chip, recorded: Recorded, simulation: Simulation) -> str:
+    """Kernel, chip, latency, and what bounds it."""
+    metrics = simulation.metrics
+    latency = time_text(metrics.latency_us)
+    return f"{recorded.program.name} on {chip.name}: {latency}, bound by {metrics.bound_by}"
 
 
 def _files(request: Request) -> Iterable[str]:
@@ -220,8 +233,8 @@ def _files(request: Request) -> Iterable[str]:
 
 
 def _rows(metrics: Metrics) -> Iterable[tuple[str, str]]:
-    yield "launched alone", _time(metrics.launched_latency_us)
-    yield "roofline bound", f"{_time(metrics.roofline_us)} ({_distance(metrics)} of it reached)"
+    yield "launched alone", time_text(metrics.launched_latency_us)
+    yield "roofline bound", f"{time_text(metrics.roofline_us)} ({_distance(metrics)} of it reached)"
     yield (
         "instructions",
         f"{metrics.instruction_count:,} ({metrics.dma_transfer_count:,} transfers)",
@@ -239,10 +252,13 @@ def _rows(metrics: Metrics) -> Iterable[tuple[str, str]]:
             f"{metrics.mbu_estimated_percent:.1f} % of HBM"
         ),
     )
-    yield "hbm read, written", f"{_size(metrics.hbm_read_bytes)}, {_size(metrics.hbm_write_bytes)}"
+    yield (
+        "hbm read, written",
+        f"{size_text(metrics.hbm_read_bytes)}, {size_text(metrics.hbm_write_bytes)}",
+    )
     yield (
         "spilled, reloaded",
-        (f"{_size(metrics.spill_save_bytes)}, {_size(metrics.spill_reload_bytes)}"),
+        (f"{size_text(metrics.spill_save_bytes)}, {size_text(metrics.spill_reload_bytes)}"),
     )
 
 
@@ -250,11 +266,13 @@ def _distance(metrics: Metrics) -> str:
     return f"{100 * metrics.roofline_us / metrics.latency_us:.1f} %" if metrics.latency_us else "-"
 
 
-def _time(us: float) -> str:
+def time_text(us: float) -> str:
+    """Microseconds below a thousand, milliseconds from there on."""
     return f"{us / 1000:,.3f} ms" if us >= 1000 else f"{us:.3f} µs"
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """Bytes in the largest unit of which there is one."""
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= scale:
             return f"{count / scale:.2f} {unit}"

@@ -89,6 +89,7 @@ def _instruction(trace: Trace, index: int, lane: int) -> Event:
         "end_us": int(times.end[index]) / PS_PER_US,
         "waited_for": int(times.waited_for[index]),
         "because_of": WAITS[times.cause[index]],
+        "data_behind": int(times.behind[index]),
     }
     for access, storage, offset in program.operands(index):
         shape = "×".join(map(str, access.layout.shape))

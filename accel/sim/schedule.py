@@ -23,9 +23,9 @@ from accel.sim.hazards import CAUSES, ORDER, Hazards
 from accel.sim.machine import Costs
 from accel.sim.queues import QUEUES_PER_CORE
 
-# Beside the hazard causes: why an instruction could not start, or its data not move, earlier.
-QUEUE, DMA_ENGINE, NOTHING = 5, 6, 7
-WAITS = (*CAUSES, "queue", "dma", "nothing")
+# Beside the hazard causes: why an instruction could not start earlier.
+QUEUE, NOTHING = 5, 6
+WAITS = (*CAUSES, "queue", "nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +34,8 @@ class Schedule:
 
     `issued`: its queue was free again. `moving`/`moved`: a transfer's data phase (else start/end).
     `waited_for`: the instruction it waited for last, −1 for none; `cause`: why (`WAITS`).
+    `behind`: the transfer after whose data its own came to an end at the last of its DMA engines,
+    −1 if that engine was idle.
     """
 
     start: Ints
@@ -44,6 +46,7 @@ class Schedule:
     work: Ints
     waited_for: Ints
     cause: Bytes
+    behind: Ints
 
 
 def schedule(
@@ -76,6 +79,7 @@ def schedule(
     times[:, _END] = -1
     waited_for = np.full(count, -1, np.int64)
     cause = np.full(count, NOTHING, np.int8)
+    behind = np.full(count, -1, np.int64)
     queues = np.full((len(first) - 1, 4), -1, np.int64)
     queues[:, _HEAD] = first[:-1]
     queues[:, _FREE] = queues[:, _LOADED] = 0
@@ -99,9 +103,10 @@ def schedule(
         times,
         waited_for,
         cause,
+        behind,
     )
     start, issued, end, moving, moved, moving_work = (np.ascontiguousarray(c) for c in times.T)
-    return Schedule(start, issued, end, moving, moved, moving_work, waited_for, cause)
+    return Schedule(start, issued, end, moving, moved, moving_work, waited_for, cause, behind)
 
 
 # Columns of an instruction's costs, of its times, of a queue's state, and of a tensor engine's use.
@@ -229,6 +234,7 @@ def _run(
     times: Ints,
     waited_for: Ints,
     cause: Bytes,
+    behind: Ints,
 ) -> None:
     """Starts the earliest of all that can start, again and again. `order[first[q]:first[q + 1]]` is
     queue q, of which any can be next that is less than `ahead` places behind the first one left.
@@ -270,6 +276,4 @@ def _run(
             queues[chosen, _HEAD] += 1
         if work[i, _PARTITIONS] > 0:
             core = chosen // queues_per_core
-            whom = _move_data(i, best, work, times, servers, core, spread)
-            if whom >= 0:
-                cause[i], waited_for[i] = DMA_ENGINE, whom
+            behind[i] = _move_data(i, best, work, times, servers, core, spread)

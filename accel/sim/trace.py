@@ -29,12 +29,15 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        names = ("start", "issued", "end", "moving", "moved", "work", "waited_for", "cause")
+        names = ("start", "issued", "end", "moving", "moved", "work")
+        why = ("waited_for", "cause", "behind")
         return (
             self.chip == other.chip
             and self.program == other.program
             and np.array_equal(self.queue, other.queue)
-            and all(np.array_equal(getattr(self.times, n), getattr(other.times, n)) for n in names)
+            and all(
+                np.array_equal(getattr(self.times, n), getattr(other.times, n)) for n in names + why
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -81,7 +84,7 @@ def dma_active_ps(trace: Trace) -> int:
 def stalls_ps(trace: Trace) -> dict[tuple[int, str], int]:
     """(queue, cause) → time the queue stood idle before an instruction because of that cause."""
     times, stalls = trace.times, {}
-    order = np.lexsort((np.arange(len(trace.queue)), trace.queue))
+    order = np.lexsort((np.arange(len(trace.queue)), times.start, trace.queue))
     same = trace.queue[order][1:] == trace.queue[order][:-1]
     free = np.zeros(len(order), np.int64)
     free[1:] = np.where(same, times.issued[order][:-1], 0)
@@ -94,10 +97,14 @@ def stalls_ps(trace: Trace) -> dict[tuple[int, str], int]:
 
 
 def critical_path(trace: Trace) -> Ints:
-    """Instructions of the chain that ends last, first one first: each waited for the one before."""
+    """Instructions of the chain that ends last, first one first: each waited for the one before, or
+    its data came behind that of the one before.
+    """
     if not len(trace.queue):
         return np.zeros(0, np.int64)
-    path = [int(np.argmax(trace.times.end))]
-    while trace.times.waited_for[path[-1]] >= 0:
-        path.append(int(trace.times.waited_for[path[-1]]))
+    times = trace.times
+    before = np.where(times.behind >= 0, times.behind, times.waited_for)
+    path = [int(np.argmax(times.end))]
+    while before[path[-1]] >= 0:
+        path.append(int(before[path[-1]]))
     return np.array(path[::-1], np.int64)

@@ -394,3 +394,23 @@ def test_an_unknown_float32_matmul_is_named(run: Run) -> None:
 
     assert code == 2
     assert "unknown float32 matmul 'fast'" in err
+
+
+def test_a_profile_shows_where_the_time_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["profile", f"{KERNELS}:{SCALE[0]}", *SCALE[1:], "--top", "1"])
+    out = capsys.readouterr().out
+
+    assert code == 0
+    assert out.startswith("scale on trn2: ")
+    for title in ("busy over time", "critical path", "idle queues", "it would be, if"):
+        assert f"\n{title}" in out
+    assert " more\n" in out
+
+
+def test_a_profile_as_json_has_every_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["profile", f"{KERNELS}:{SCALE[0]}", *SCALE[1:], "--chip", "trn1", "--json"])
+    record = json.loads(capsys.readouterr().out)
+
+    assert (code, record["kernel"], record["chip"]) == (0, "scale", "trn1")
+    assert len(record["what_ifs"]) == 9
+    assert sum(part["us"] for part in record["critical"]) == pytest.approx(record["latency_us"])

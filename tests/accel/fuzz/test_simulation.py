@@ -104,7 +104,7 @@ def check_times(simulation: Simulation, chip: Chip) -> None:
     assert times.end[path[-1]] == trace_.makespan_ps
     for before, after in itertools.pairwise(path):
         why = WAITS[times.cause[after]]
-        if why == "dma":
+        if times.behind[after] >= 0:
             assert times.moving[before] <= times.moved[after]
             assert times.moved[after] - times.moved[before] <= times.work[after]
         else:
