@@ -10,8 +10,10 @@ abbreviated: SDK = aws-neuron-sdk at 81ce03ae, SDK@v2.26 = its tag v2.26.0; ARCH
 from __future__ import annotations
 
 import dataclasses
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from accel.errors import UserError
@@ -253,6 +255,13 @@ _PRESETS: dict[str, dict[str, Fact]] = {
     },
 }
 
+_PRESETS["inf2"] = _PRESETS["trn1"] | {
+    "cores": _published(2, "SDK inferentia2.rst: 2 NeuronCores of version 2 a chip"),
+    "launch_ps": _assumed(22_000_000, "trn1's value; no inf2 profile is published"),
+    "hbm_bytes": _published(16 * 2**30, "SDK inferentia2.rst: 32 GiB a chip, 2 cores"),
+    "link_bytes_per_us": _derived(96_000, "SDK inf2-arch.rst: 192 GB/s a chip, 2 cores"),
+}
+
 _PRESETS["trn3"] = _PRESETS["trn2"] | {
     "generation": _published(4, "SDK nki.isa nc_version: gen4"),
     "cores": _published(8, "SDK trainium3.rst: 8 NeuronCores a chip"),
@@ -285,11 +294,85 @@ def from_facts(name: str, facts: Mapping[str, Fact]) -> Chip:
     return Chip(name=name, facts=tuple(sorted(facts.items())), **values)
 
 
-CHIPS: dict[str, Chip] = {name: from_facts(name, facts) for name, facts in _PRESETS.items()}
+CHIPS: dict[str, Chip] = {
+    name: from_facts(name, _PRESETS[name]) for name in ("trn1", "inf2", "trn2", "trn3")
+}
 
 
 def chip_named(name: str) -> Chip:
-    """A preset by name; UserError lists the names there are."""
+    """A preset by name, or the chip of a file that ends in `.toml`; UserError for any other."""
+    if name.endswith(".toml"):
+        return chip_from_file(Path(name))
     if name not in CHIPS:
-        raise UserError(f"unknown chip {name!r}", f"known chips: {', '.join(sorted(CHIPS))}")
+        raise UserError(
+            f"unknown chip {name!r}",
+            f"known chips: {', '.join(sorted(CHIPS))}; or give a .toml file that changes one",
+        )
     return CHIPS[name]
+
+
+_FILE_HINT = 'write base = "trn2", and under [numbers] what differs, as tensor_mhz = 2800'
+
+
+def chip_from_file(path: Path) -> Chip:
+    """A preset with other numbers: `base` names it, the table `numbers` has what differs.
+
+    The chip is called like the file; its numbers count as assumed. UserError says what is wrong.
+    """
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"no chip file {path}", _FILE_HINT) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}", _FILE_HINT) from None
+    unknown = sorted(content.keys() - {"base", "numbers"})
+    if unknown:
+        raise UserError(f"{path}: unknown key {unknown[0]!r}", _FILE_HINT)
+    base, numbers = content.get("base"), content.get("numbers", {})
+    if base not in CHIPS:
+        raise UserError(f"{path}: base is {base!r}", f"choose one of {', '.join(sorted(CHIPS))}")
+    if not isinstance(numbers, dict):
+        raise UserError(f"{path}: numbers is not a table", _FILE_HINT)
+    facts = dict(CHIPS[base].facts)
+    for field, value in numbers.items():
+        if field not in facts:
+            raise UserError(
+                f"{path}: unknown number {field!r}", f"`accel chips {base} --provenance` lists them"
+            )
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise UserError(f"{path}: {field} is {value!r}", "every number is an integer from 0 on")
+        if field in _POSITIVE and value == 0:
+            raise UserError(f"{path}: {field} is 0", "there has to be at least one")
+        facts[field] = _assumed(value, f"{path.name}; {CHIPS[base].fact(field).value} on {base}")
+    return from_facts(path.stem, facts)
+
+
+# Numbers that something is divided by, or that every program needs some of.
+_POSITIVE = frozenset(
+    {
+        "generation",
+        "cores",
+        "partitions",
+        "sbuf_partition_bytes",
+        "psum_bank_bytes",
+        "psum_banks",
+        "stationary_max",
+        "moving_max",
+        "tensor_mhz",
+        "vector_mhz",
+        "scalar_mhz",
+        "gpsimd_mhz",
+        "sync_mhz",
+        "fp32_passes",
+        "fp32_transpose_passes",
+        "vector_bytes_per_cycle",
+        "vector_16bit_bytes_per_cycle",
+        "dma_engines",
+        "dma_small_bytes_per_us",
+        "dma_bytes_per_us",
+        "hbm_bytes_per_us",
+        "hbm_stack_bytes_per_us",
+        "hbm_bytes",
+        "link_bytes_per_us",
+    }
+)

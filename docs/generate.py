@@ -336,8 +336,8 @@ def metrics_page() -> Lines:
     yield (
         "`stalls` lists how long each queue stood idle before an instruction, by what that "
         f"instruction waited for last: {_listed(WAITS)}. `raw`, `war` and `waw` are hazards, "
-        "`space` is the memory of a tile that was in use, `order` an instruction of one engine that "
-        "must not be passed, `queue` the queue itself."
+        "`space` is the memory of a tile that was in use, `order` an instruction of one engine "
+        "that must not be passed, `queue` the queue itself."
     )
     yield "## Compiler profiles"
     forms = ", ".join(f"`{form}` kernels get `{name}`" for form, name in PROFILE_OF_FORM.items())

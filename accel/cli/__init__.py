@@ -40,7 +40,10 @@ KernelArgument = Annotated[
     str, typer.Argument(metavar="FILE.py:FUNCTION", help="The kernel; the file stays unchanged.")
 ]
 ChipOption = Annotated[
-    str, typer.Option("--chip", metavar="NAME", help="Generation to run on: see accel chips.")
+    str,
+    typer.Option(
+        "--chip", metavar="NAME", help="Chip to run on: see accel chips; or a .toml file."
+    ),
 ]
 InputOption = Annotated[
     list[str] | None,
@@ -283,12 +286,20 @@ def compare(
     )
 
 
-@app.command(epilog="Example: accel chips --json")
-def chips(as_json: JsonOption = False) -> None:
+@app.command(epilog="Example: accel chips trn2 --provenance")
+def chips(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="One chip, or a .toml file that changes one.")
+    ] = "",
+    provenance: Annotated[
+        bool, typer.Option("--provenance", help="Show every number, and where it comes from.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List the chips there are, and how far their timing is validated."""
     from accel.cli.show import show_chips
 
-    show_chips(as_json)
+    show_chips(name, provenance, as_json)
 
 
 @app.command(epilog="Example: accel validate --json")

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import textwrap
+from collections.abc import Iterator
 
 from accel.accuracy import accuracy_of
-from accel.chip import CHIPS, Chip
+from accel.chip import CHIPS, Chip, chip_named
+
+_WIDTH = 100
 
 
-def show_chips(as_json: bool) -> None:
-    """Prints the chips; as JSON with every number and where it comes from."""
+def show_chips(name: str, provenance: bool, as_json: bool) -> None:
+    """Prints all chips, or the one that is named; JSON has every number and its origin."""
+    chips = [chip_named(name)] if name else list(CHIPS.values())
     if as_json:
-        print(json.dumps({"chips": [_chip_record(chip) for chip in CHIPS.values()]}, indent=2))
+        print(json.dumps({"chips": [_chip_record(chip) for chip in chips]}, indent=2))
         return
     print(f"{'chip':<6}{'cores':>6}{'SBUF MiB':>10}{'tensor MHz':>12}  timing")
-    for chip in CHIPS.values():
+    for chip in chips:
         sbuf = chip.sbuf_partition_bytes * chip.partitions / 2**20
         print(
             f"{chip.name:<6}{chip.cores:>6}{sbuf:>10g}{chip.tensor_mhz:>12}  "
             f"{accuracy_of(chip.name)}"
         )
+    if provenance:
+        for chip in chips:
+            print("\n".join(_provenance(chip)))
+
+
+def _provenance(chip: Chip) -> Iterator[str]:
+    yield ""
+    yield f"{chip.name}: every number, and where it comes from"
+    width = max(len(field) for field, _ in chip.facts)
+    for field, fact in chip.facts:
+        told = textwrap.wrap(fact.source, _WIDTH - width - 31)
+        yield f"  {field:<{width}}{fact.value:>17,}  {fact.origin:<10}{told[0]}"
+        for more in told[1:]:
+            yield f"{'':<{width + 31}}{more}"
 
 
 def _chip_record(chip: Chip) -> dict[str, object]:

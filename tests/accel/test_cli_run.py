@@ -156,7 +156,7 @@ X = ("--input", "x=256x512:bfloat16")
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (("scale", *X, "--chip", "trn9"), "unknown chip 'trn9'", "known chips: trn1"),
+        (("scale", *X, "--chip", "trn9"), "unknown chip 'trn9'", "known chips: inf2, trn1"),
         (("scale",), "kernel scale needs an argument for x", "--input NAME=SHAPE:DTYPE"),
         (("scale", *X, *X), "argument x is given twice", "once"),
         (("scale", *X, "--arg", "by=2"), "kernel scale has no parameter 'by'", "factor=2.0"),
@@ -212,8 +212,8 @@ def test_chips_are_listed_with_their_facts(capsys: pytest.CaptureFixture[str]) -
     main(["chips", "--json"])
     record = json.loads(capsys.readouterr().out)["chips"]
 
-    assert [line.split()[0] for line in listed.splitlines()] == ["chip", "trn1", "trn2", "trn3"]
-    assert {chip["name"] for chip in record} == {"trn1", "trn2", "trn3"}
+    assert [line.split()[0] for line in listed.splitlines()] == ["chip", "trn1", "inf2", "trn2", "trn3"]
+    assert {chip["name"] for chip in record} == {"trn1", "inf2", "trn2", "trn3"}
     assert all(number["source"] for chip in record for number in chip["numbers"].values())
 
 
