@@ -144,12 +144,14 @@ _COMMON: dict[str, Fact] = {
     "dma_engines": _published(16, "SDK nki-dma-overview.rst: 16 DMA engines a NeuronCore"),
     "semaphore_ps": _derived(
         30_000,
-        "PERF figure 16: dependent ACTIVATEs issue every 189 ns and last 159; DMA overview "
-        "example 1: ACTIVATE ends at 30,060 ns, the store that waits for it is triggered at 30,090",
+        "DMA overview example 1: ACTIVATE ends at 30,060 ns, the store that waits for it starts at "
+        "30,090; ARCH2 L403: 100 cycles more where an instruction needs the one before, of "
+        "which 60 are its access to memory",
     ),
     "dma_engine_step_ps": _derived(
         25_000,
-        "DMA overview example 2: 16 engines of 97 ns each are done after 468 ns: 371 / 15",
+        "DMA overview example 2: 16 engines of 97 ns each are done after 468 ns: 371 / 15. Its row "
+        "of the published timings is a fit",
     ),
     "collective_hop_ps": _published(
         1_500_000, "SDK intranode-collective-comm.rst: 1 to 2 us a hop, the middle"
@@ -179,8 +181,8 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "gpsimd_mhz": _published(1400, "ARCH2 L61-74"),
         "sync_mhz": _published(1400, "SDK profile-schema-reference.rst: base clock 1.4 GHz"),
         "fp32_transpose_passes": _published(4, "ARCH2: no transpose mode before NeuronCore-v3"),
-        "vector_overhead_cycles": _derived(
-            80, "timings of fused Mamba v2 at 512 and v3 on trn1 (those rows are fits)"
+        "vector_overhead_cycles": _published(
+            60, "ARCH2 L772-776: about 60 cycles to reach SBUF or PSUM, whatever the size"
         ),
         "vector_bytes_per_cycle": _published(4, "ARCH2 L61-74: 128 lanes, one element a cycle"),
         "vector_16bit_bytes_per_cycle": _published(2, "ARCH2: no performance mode"),
@@ -192,8 +194,8 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         ),
         "activation_table_load_ps": _published(368_000, "SDK@v2.26 neuron-profile images"),
         "dma_element_overhead_ps": _assumed(0, "the published trn1 latencies fit two rates alone"),
-        "dma_small_element_bytes": _derived(2048, "matmul table on trn1: step between 1 and 2 KiB"),
-        "dma_small_bytes_per_us": _derived(6_400, "matmul table on trn1: tiled and hoisted rows"),
+        "dma_small_element_bytes": _derived(2048, "matmul table on trn1: between 1 and 2 KiB"),
+        "dma_small_bytes_per_us": _derived(6_400, "matmul table on trn1: the hoisted row"),
         "dma_bytes_per_us": _derived(14_700, "matmul table on trn1: blocked rows; 17 in DMA-BW"),
         "dge_issue_ps": _assumed(0, "descriptors are static on trn1 unless asked otherwise"),
         "launch_ps": _derived(

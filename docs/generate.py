@@ -2,7 +2,8 @@
 
     python docs/generate.py           write the pages that changed
     python docs/generate.py --check   write nothing; exit code 1 and the names if a page is stale
-    python docs/generate.py --validate  first measure the accuracy that `accel run` states (15 s)
+    python docs/generate.py --validate  first measure the accuracy that `accel run` states, and
+                                        write `docs/validation.md` (3 min)
 
 `PAGES` has one row a page. What the code cannot say (one sentence on each configuration key) is in
 the tables here, and a key without its sentence is an error.
@@ -35,10 +36,12 @@ from accel.sim import ABLATIONS, PROFILE_OF_FORM, PROFILES, Metrics
 from accel.sim.lowering import LOOKAHEAD, RULES
 from accel.sim.schedule import WAITS
 from accel.validation import accuracy_text, kernel_accuracy, validate
+from accel.validation.report import validation_page
 from perfgate import config, model, policy
 from perfgate.report.json import run_json
 
 FOLDER = Path(__file__).parent / "reference"
+VALIDATION = Path(__file__).parent / "validation.md"
 ACCURACY = Path(__file__).parents[1] / "accel" / "validation" / "accuracy.json"
 Lines = Iterator[str]
 
@@ -593,10 +596,12 @@ def _written(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def write_accuracy(file: Path = ACCURACY) -> None:
+def write_accuracy(file: Path = ACCURACY, page: Path = VALIDATION) -> None:
     """Predict every published timing, and keep the errors for `accel run` and the pages."""
     file.write_text(accuracy_text(kernel_accuracy(validate())), encoding="utf-8")
     kernel_errors.cache_clear()
+    told = validation_page(lambda step: print(f"without {step}", file=sys.stderr, flush=True))
+    page.write_text(told, encoding="utf-8")
 
 
 def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:

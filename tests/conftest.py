@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +16,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the golden files, to review as a diff"
     )
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_any_order(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module's generator starts anew for each test, whichever tests ran before it."""
+    if hasattr(request.module, "RNG"):
+        import numpy as np
+
+        seed = zlib.crc32(request.node.name.encode())
+        monkeypatch.setattr(request.module, "RNG", np.random.default_rng(seed))
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ import typer.main
 
 import accel.cli
 import perfgate.cli
+from accel.validation.report import validation_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -240,6 +241,13 @@ def test_the_accuracy_shown_is_what_validation_finds(
 
     if update:
         page.write_text(text.replace(block.text, shown), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_validation_page_is_what_validation_finds() -> None:
+    page = (ROOT / "docs/validation.md").read_text(encoding="utf-8")
+
+    assert validation_page() == page, "run: python docs/generate.py --validate"
 
 
 # --- words and links ------------------------------------------------------------------------------

@@ -36,5 +36,6 @@ def _validation_lines(points: tuple[Point, ...]) -> Iterator[str]:
             f"{group.group}: {group.count} rows, error {100 * group.median:.1f} % in the median, "
             f"{100 * group.worst:.1f} % at worst ({group.worst_id})"
         )
+    yield "rows to judge by have an id with an odd CRC-32; no number of a chip was chosen by them"
     missing = sum(point.predicted is None for point in points)
     yield f"not predicted yet: {missing} of {len(points)} rows"

@@ -68,7 +68,7 @@ def simulate(
     `profile` names the compiler whose rewriting is imitated, `ablate` the effects to leave out.
     UserError for an unknown name, KernelError for a program the machine has no room for.
     """
-    chip = _without(chip, ablate)
+    chip = chip_without(chip, ablate)
     lowered, ahead = lower(program, chip, profile), lookahead_of(profile)
     placed = unplaced(lowered) if "capacity" in ablate else place(lowered, chip)
     costs = costs_of(placed.program, chip)
@@ -85,7 +85,8 @@ def simulate(
     return Simulation(trace, metrics, warnings, _unwritten_warnings(placed, hazards), placed)
 
 
-def _without(chip: Chip, ablate: frozenset[str]) -> Chip:
+def chip_without(chip: Chip, ablate: frozenset[str]) -> Chip:
+    """The chip without the effects that are numbers of it; UserError for an unknown effect."""
     unknown = sorted(ablate.difference(ABLATIONS))
     if unknown:
         raise UserError(f"unknown ablation {unknown[0]!r}", f"known: {', '.join(ABLATIONS)}")

@@ -212,7 +212,13 @@ def test_chips_are_listed_with_their_facts(capsys: pytest.CaptureFixture[str]) -
     main(["chips", "--json"])
     record = json.loads(capsys.readouterr().out)["chips"]
 
-    assert [line.split()[0] for line in listed.splitlines()] == ["chip", "trn1", "inf2", "trn2", "trn3"]
+    assert [line.split()[0] for line in listed.splitlines()] == [
+        "chip",
+        "trn1",
+        "inf2",
+        "trn2",
+        "trn3",
+    ]
     assert {chip["name"] for chip in record} == {"trn1", "inf2", "trn2", "trn3"}
     assert all(number["source"] for chip in record for number in chip["numbers"].values())
 

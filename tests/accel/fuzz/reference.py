@@ -26,7 +26,7 @@ _TWO: dict[str, Callable[[Array, Array], Array]] = {
     "minimum": np.minimum,
     "divide": lambda a, b: a / b,
     "mod": lambda a, b: a % b,
-    "power": lambda a, b: a**b,
+    "power": lambda a, b: (a.astype(np.float64) ** b).astype(np.float32),
     "abs_max": lambda a, b: np.where(abs(a) > abs(b), a, b),
     "abs_min": lambda a, b: np.where(abs(a) < abs(b), a, b),
     "equal": lambda a, b: a == b,

@@ -80,10 +80,20 @@ def test_accuracy_leaves_out_targets_and_rows_that_are_not_predicted() -> None:
     known = (Point(row("kopt_v2_tiled"), 39.894938), Point(row("kopt_v3_hoisted"), 2 * 28.197982))
     ignored = (Point(row("perf_pe_ldw_1"), None), Point(row("rmsq_target_1_2048_8192"), 9.0))
 
-    (group,) = accuracy(known + ignored)
+    groups = {group.group: group for group in accuracy(known + ignored)}
 
-    assert (group.group, group.count, group.worst_id) == ("whole kernels", 2, "kopt_v3_hoisted")
-    assert (group.median, group.worst) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert list(groups) == [points.WHOLE, points.ALL, points.FITTED, points.UNSEEN]
+    whole = groups[points.WHOLE]
+    assert (whole.count, whole.worst_id) == (2, "kopt_v3_hoisted")
+    assert (whole.median, whole.worst) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert (groups[points.FITTED].worst_id, groups[points.FITTED].count) == ("kopt_v3_hoisted", 1)
+    assert (groups[points.UNSEEN].worst_id, groups[points.UNSEEN].count) == ("kopt_v2_tiled", 1)
+
+
+def test_a_row_that_a_number_comes_from_does_not_judge() -> None:
+    for name, field in points.CHOSEN_BY.items():
+        assert Point(row(name), 1.0).fitted
+        assert "Its row" in chip_named(row(name).chip).fact(field).source
 
 
 def test_probes_measure_what_the_cost_table_says() -> None:
