@@ -216,6 +216,92 @@ def profile(
 
 
 @app.command(
+    epilog="Example: accel diff old.py:softmax new.py:softmax --input x=4096x8192:bfloat16"
+)
+def diff(
+    kernel: KernelArgument,
+    other: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE.py:FUNCTION]", help="The kernel to compare it with. [default: itself]"
+        ),
+    ] = "",
+    chip: ChipOption = "trn2",
+    other_chip: Annotated[
+        str,
+        typer.Option(
+            "--other-chip", metavar="NAME", help="Chip of the second. [default: the same]"
+        ),
+    ] = "",
+    inputs: InputOption = None,
+    args: ArgOption = None,
+    grid: GridOption = "",
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="N", help="Lines of the path to print.")
+    ] = 10,
+    compiler: CompilerOption = "auto",
+    nki: NkiOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say why one kernel takes longer than another, or than on another chip."""
+    from accel.cli.differing import diff_kernels
+    from accel.cli.run import Request
+
+    request = Request(
+        target=kernel,
+        chip=chip,
+        inputs=tuple(inputs or ()),
+        args=tuple(args or ()),
+        grid=grid,
+        compiler=compiler,
+        nki=nki,
+        as_json=as_json,
+    )
+    diff_kernels(request, other, other_chip, top)
+
+
+@app.command(
+    epilog="Example: accel sweep kernels.py:softmax --input x={rows}x4096:bfloat16 "
+    "--sweep rows=128..8192:*2"
+)
+def sweep(
+    kernel: KernelArgument,
+    sweeps: Annotated[
+        list[str],
+        typer.Option(
+            "--sweep",
+            metavar="NAME=SIZES",
+            help="Sizes for {NAME} in --input, --arg and --grid: 128..8192:*2, 1..9:+2 or 1,5,7.",
+        ),
+    ],
+    chip: ChipOption = "trn2",
+    inputs: InputOption = None,
+    args: ArgOption = None,
+    grid: GridOption = "",
+    compiler: CompilerOption = "auto",
+    nki: NkiOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Predict a kernel's latency at many sizes, as a table with bars."""
+    from accel.cli.run import Request
+    from accel.cli.sweeping import sweep_kernel
+
+    sweep_kernel(
+        Request(
+            target=kernel,
+            chip=chip,
+            inputs=tuple(inputs or ()),
+            args=tuple(args or ()),
+            grid=grid,
+            compiler=compiler,
+            nki=nki,
+            as_json=as_json,
+        ),
+        sweeps,
+    )
+
+
+@app.command(
     "test",
     epilog="Example: accel test kernels.py:softmax --reference reference.py:softmax "
     "--input x=256x512:bfloat16",

@@ -150,7 +150,7 @@ def profile_of(
         latency_us=metrics.latency_us,
         lanes=tuple(_lanes(trace, chip)),
         stalls=tuple(_stalls(trace)),
-        critical=tuple(_critical(trace)),
+        critical=tuple(critical_parts(trace)),
         instructions=tuple(_costly(trace)),
         occupancy=tuple(_occupancy(trace, chip)),
         readings=tuple(_readings(trace.program)),
@@ -225,9 +225,9 @@ def _stalls(trace: Trace) -> Iterable[Stall]:
     return sorted(rows, key=lambda row: (-row.us, row.queue, row.cause, row.line))
 
 
-def _critical(trace: Trace) -> Iterable[Part]:
-    """The critical path by kernel line: each instruction from when it was released to when the
-    next one was.
+def critical_parts(trace: Trace) -> list[Part]:
+    """The critical path by kernel line, the most time first: each instruction counts from when it
+    was released to when the next one was.
     """
     times, path = trace.times, critical_path(trace)
     if not len(path):
