@@ -101,6 +101,11 @@ class Chip:
         return f"gen{self.generation}"
 
     @property
+    def cores_per_stack(self) -> int:
+        """Cores that share one HBM stack."""
+        return max(1, round(self.hbm_stack_bytes_per_us / self.hbm_bytes_per_us))
+
+    @property
     def sbuf_usable_bytes(self) -> int:
         """Bytes a partition that kernels may allocate."""
         return self.sbuf_partition_bytes - self.sbuf_reserved_bytes

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from accel.isa.values import Float32
 
@@ -45,11 +44,15 @@ class Function:
 
 
 def _sigmoid(x: Float32) -> Float32:
+    from scipy import special  # a third of the time to import us, and only values need it
+
     result: Float32 = special.expit(x)
     return result
 
 
 def _erf(x: Float32) -> Float32:
+    from scipy import special
+
     result: Float32 = special.erf(x)
     return result
 

@@ -105,7 +105,7 @@ class WhatIf:
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """Where the matmuls are: FLOP over HBM bytes (−1 without traffic), TFLOP/s, and the two roofs
-    in TFLOP/s: of the tensor engines in bf16, and of HBM at this intensity.
+    in TFLOP/s: of the tensor engines in bf16, and of DMA engines and HBM at this intensity.
     """
 
     intensity: float
@@ -158,10 +158,17 @@ def profile_of(
             intensity,
             tflops,
             chip.peak_flops_per_us("bfloat16") * cores / 1e6,
-            max(intensity, 0.0) * chip.hbm_bytes_per_us * cores / 1e6,
+            max(intensity, 0.0) * _hbm_rate(cores, chip) / 1e6,
         ),
         what_ifs=tuple(_what_ifs(simulation, program, chip, compiler, on_change)),
     )
+
+
+def _hbm_rate(cores: int, chip: Chip) -> int:
+    """Bytes per microsecond that cores can move: what their DMA engines and their stacks allow."""
+    stacks = -(-cores // chip.cores_per_stack)
+    engines = cores * chip.dma_engines * chip.dma_bytes_per_us
+    return min(engines, stacks * chip.hbm_stack_bytes_per_us)
 
 
 def _edges(trace: Trace) -> Ints:
@@ -340,6 +347,8 @@ _AT_ONCE: dict[str, Any] = {
     "dma_min_element_ps": 0,
     "dma_engine_step_ps": 0,
     "dma_latency_ps": 0,
+    "hbm_bytes_per_us": _HUGE,
+    "hbm_stack_bytes_per_us": _HUGE,
 }
 
 

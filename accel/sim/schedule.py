@@ -35,7 +35,7 @@ class Schedule:
     `issued`: its queue was free again. `moving`/`moved`: a transfer's data phase (else start/end).
     `waited_for`: the instruction it waited for last, −1 for none; `cause`: why (`WAITS`).
     `behind`: the transfer after whose data its own came to an end at the last of its DMA engines,
-    −1 if that engine was idle.
+    or at the HBM stack, −1 if that was idle.
     """
 
     start: Ints
@@ -71,6 +71,7 @@ def schedule(
             partition,
             costs.dma_partitions[form],
             costs.rows[form],
+            costs.read_bytes[form] + costs.write_bytes[form],
         ),
         axis=1,
     )
@@ -95,6 +96,8 @@ def schedule(
         queues,
         np.zeros((program.cores, chip.dma_engines, 2), np.int64),
         (max(1, chip.partitions // chip.dma_engines), chip.dma_engine_step_ps),
+        _idle_stacks(program.cores, chip),
+        (chip.cores_per_stack, chip.hbm_stack_bytes_per_us),
         _unused(program.cores),
         (
             chip.tensor_limit_window_ps,
@@ -110,10 +113,17 @@ def schedule(
 
 
 # Columns of an instruction's costs, of its times, of a queue's state, and of a tensor engine's use.
-_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS = range(7)
+_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS, _BYTES = range(8)
 _START, _ISSUED, _END, _MOVING, _MOVED, _MOVE_WORK = range(6)
 _HEAD, _FREE, _PREVIOUS, _LOADED = range(4)
 _WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
+
+
+def _idle_stacks(cores: int, chip: Chip) -> Ints:
+    """For each HBM stack when it is free, and the transfer that it was last busy with."""
+    stacks = np.zeros((-(-cores // chip.cores_per_stack), 2), np.int64)
+    stacks[:, 1] = -1
+    return stacks
 
 
 def _unused(cores: int) -> Ints:
@@ -189,13 +199,19 @@ def _move_data(
     servers: Ints,
     core: int,
     spread: tuple[int, int],
+    stacks: Ints,
+    share: tuple[int, int],
 ) -> int:
-    """Queues a transfer's data at the DMA engines of its partitions. `spread`: partitions an
-    engine, and how much later than the engine before each of them is told.
+    """Queues a transfer's data at the DMA engines of its partitions and at the core's HBM stack.
 
-    Returns the transfer that the engine which ends last was busy with before, −1 if it was idle.
+    `spread`: partitions an engine, and how much later than the engine before each of them is told.
+    `share`: cores a stack, and its bytes per microsecond.
+
+    Returns the transfer that the engine or stack which ends last was busy with before, −1 if it
+    was idle.
     """
     partitions_per_engine, step = spread
+    stack, triggered = core // share[0], time
     moving, moved, busy, whom = -1, time, 0, -1
     at, stop = work[i, _PARTITION], work[i, _PARTITION] + work[i, _PARTITIONS]
     while at < stop:
@@ -211,6 +227,11 @@ def _move_data(
         time += step
         servers[core, server, 0], servers[core, server, 1] = done, i
         at = upto
+    begin = max(triggered, stacks[stack, 0])
+    done = begin + work[i, _BYTES] * 1_000_000 // share[1]
+    if done > moved:
+        moved, whom = done, stacks[stack, 1] if begin > triggered else -1
+    stacks[stack, 0], stacks[stack, 1] = done, i
     times[i, _MOVING], times[i, _MOVED], times[i, _MOVE_WORK] = moving, moved, busy
     times[i, _END] = moved + work[i, _LATENCY]
     return whom
@@ -229,6 +250,8 @@ def _run(
     queues: Ints,
     servers: Ints,
     spread: tuple[int, int],
+    stacks: Ints,
+    share: tuple[int, int],
     use: Ints,
     limit: tuple[int, int],
     times: Ints,
@@ -276,4 +299,4 @@ def _run(
             queues[chosen, _HEAD] += 1
         if work[i, _PARTITIONS] > 0:
             core = chosen // queues_per_core
-            behind[i] = _move_data(i, best, work, times, servers, core, spread)
+            behind[i] = _move_data(i, best, work, times, servers, core, spread, stacks, share)

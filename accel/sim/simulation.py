@@ -33,6 +33,7 @@ ABLATIONS = (
     "tensor_limit",
     "semaphore",
     "dma_engine_step",
+    "hbm_share",
 )
 
 _WARNINGS_SHOWN = 5
@@ -94,8 +95,11 @@ def chip_without(chip: Chip, ablate: frozenset[str]) -> Chip:
     def kept(effect: str, value: int) -> int:
         return 0 if effect in ablate else value
 
+    faster = 1_000_000 if "hbm_share" in ablate else 1
     return dataclasses.replace(
         chip,
+        hbm_bytes_per_us=chip.hbm_bytes_per_us * faster,
+        hbm_stack_bytes_per_us=chip.hbm_stack_bytes_per_us * faster,
         dma_element_overhead_ps=kept("dma_element_overhead", chip.dma_element_overhead_ps),
         dma_min_element_ps=kept("dma_element_overhead", chip.dma_min_element_ps),
         dma_latency_ps=kept("dma_latency", chip.dma_latency_ps),

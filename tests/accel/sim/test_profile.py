@@ -110,7 +110,7 @@ def test_matmuls_have_a_place_under_the_roofs():
 
     assert roof.compute_roof == pytest.approx(2 * 128 * 128 * 2.4e9 / 1e12)
     assert 0 < roof.tflops < roof.compute_roof
-    assert roof.memory_roof == pytest.approx(roof.intensity * TRN2.hbm_bytes_per_us / 1e6)
+    assert roof.memory_roof == pytest.approx(roof.intensity * 16 * 27_200 / 1e6)
 
 
 def test_a_profile_is_plain_json():

@@ -235,6 +235,29 @@ def test_interleaving_starts_what_is_ready_and_never_breaks_an_order():
     assert (starts[6::2] > starts[5::2]).all()  # each copy after what fills its source
 
 
+def test_cores_of_one_stack_share_its_bandwidth():
+    def loads(cores: int):
+        s = Stream("gen3", cores)
+        for core in range(cores):
+            s.core = core
+            source = s.hbm((128, 65536), "float32")
+            for part in range(8):
+                s.dma(s.tile((128, 4096)), source, None, ((0, 128), (4096 * part, 4096)))
+        return s.build()
+
+    times = [simulate(loads(cores), TRN2).metrics for cores in (1, 2, 4)]
+
+    data = 8 * 128 * 4096 * 4
+    assert times[0].latency_us > data / (16 * 27_200)
+    assert times[1].latency_us > 2 * data / TRN2.hbm_stack_bytes_per_us
+    assert times[1].latency_us == pytest.approx(times[2].latency_us)  # two stacks for four cores
+    assert times[1].latency_us > 1.15 * times[0].latency_us
+    assert times[1].mbu_estimated_percent == pytest.approx(times[2].mbu_estimated_percent)
+    assert all(each.latency_us >= each.roofline_us for each in times)
+    alone = simulate(loads(2), TRN2, ablate=frozenset({"hbm_share"})).metrics
+    assert alone.latency_us == pytest.approx(times[0].latency_us)
+
+
 @pytest.mark.parametrize("effect", ABLATIONS)
 def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
     program = tiled_matmul("gen3", "float32", 256, 512, 1024)
@@ -243,7 +266,7 @@ def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
     without = simulate(program, TRN2, ablate=frozenset({effect})).metrics.latency_ps
 
     assert without <= whole
-    unused = {"capacity", "activation_table", "tensor_limit"}
+    unused = {"capacity", "activation_table", "tensor_limit", "hbm_share"}
     assert (without < whole) == (effect not in unused)
 
 
