@@ -202,11 +202,12 @@ def validate(
     on_point: Callable[[Point], None] = lambda point: None,
     ablate: frozenset[str] = frozenset(),
     compiler: str = "",
+    prefix: str = "",
 ) -> tuple[Point, ...]:
     """Predicts every published row; `on_point` hears of each as it is done.
 
     `ablate`: effects to leave out; `compiler`: the profile of what an older compiler built, if it
-    is to be another one.
+    is to be another one; `prefix`: of the ids of the rows wanted.
     """
 
     @functools.cache
@@ -217,6 +218,8 @@ def validate(
 
     points = []
     for row in published_points():
+        if not row.id.startswith(prefix):
+            continue
         point = Point(row, _predict(row, metrics, ablate))
         on_point(point)
         points.append(point)

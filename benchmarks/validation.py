@@ -1,0 +1,28 @@
+"""How far predicted timings are from published ones, so that the gate sees a model get worse.
+
+A case a publication: the rows of `accel validate` whose ids begin with its name.
+"""
+
+from __future__ import annotations
+
+from accel.validation import accuracy, validate
+from accel.validation.points import ALL
+from perfgate import Direction, Metric, MetricKind, benchmark
+
+PUBLICATIONS = ["kopt", "matmul_trn1", "mamba", "perf", "ov", "rmsq"]
+
+
+@benchmark(
+    metrics=(
+        Metric("median_error_percent", "percent", Direction.LOWER, MetricKind.EXACT),
+        Metric("worst_error_percent", "percent", Direction.LOWER, MetricKind.EXACT),
+    ),
+    params={"publication": PUBLICATIONS},
+    tags=("validation",),
+)
+def published_timings(publication: str) -> dict[str, float]:
+    [errors] = [group for group in accuracy(validate(prefix=publication)) if group.group == ALL]
+    return {
+        "median_error_percent": 100 * errors.median,
+        "worst_error_percent": 100 * errors.worst,
+    }
