@@ -15,20 +15,21 @@ from pathlib import Path
 import numpy as np
 
 from accel.errors import UserError
-from accel.program import AttributeValue
+from accel.program import Access
 from accel.sim.geometry import Ints
 from accel.sim.machine import PS_PER_US
 from accel.sim.queues import FIRST_DMA_QUEUE, QUEUES_PER_CORE, Queue
 from accel.sim.schedule import WAITS
 from accel.sim.trace import Trace
 
-Event = dict[str, object]
-
 _LANES = 100  # thread numbers a queue has for its lanes
 
 
-def trace_events(trace: Trace) -> Iterator[Event]:
-    """The events of a trace: names of processes and threads first, then the instructions."""
+def event_lines(trace: Trace) -> Iterator[str]:
+    """The events of a trace as JSON: names of processes and threads first, then the instructions.
+
+    A trace has up to a million of them, so what instructions have in common is written once.
+    """
     lanes = dma_lanes(trace)
     for core in range(trace.program.cores):
         label = f"{trace.program.name} on {trace.chip}, core {core}"
@@ -39,8 +40,7 @@ def trace_events(trace: Trace) -> Iterator[Event]:
                 suffix = f" {lane}" if lane else ""
                 thread = queue * _LANES + lane
                 yield _named("thread_name", core, thread, queue.name.lower() + suffix)
-    for index in range(len(trace.program)):
-        yield _instruction(trace, index, int(lanes[index]))
+    yield from _instructions(trace, lanes)
 
 
 def dma_lanes(trace: Trace) -> Ints:
@@ -62,7 +62,7 @@ def dma_lanes(trace: Trace) -> Ints:
 
 def write_perfetto(trace: Trace, path: Path) -> None:
     """Writes the events to a JSON file."""
-    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in trace_events(trace))
+    events = ",\n".join(event_lines(trace))
     try:
         path.write_text(f'{{"displayTimeUnit":"ns","traceEvents":[\n{events}\n]}}\n')
     except OSError as error:
@@ -71,37 +71,60 @@ def write_perfetto(trace: Trace, path: Path) -> None:
         ) from error
 
 
-def _named(kind: str, process: int, thread: int, name: str) -> Event:
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+def _named(kind: str, process: int, thread: int, name: str) -> str:
+    event = {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+    return json.dumps(event, separators=(",", ":"))
 
 
-def _instruction(trace: Trace, index: int, lane: int) -> Event:
+def _instructions(trace: Trace, lanes: Ints) -> Iterator[str]:
+    """One complete event an instruction, in program order."""
     times, program = trace.times, trace.program
-    form = program.forms[program.form[index]]
-    core, queue = divmod(int(trace.queue[index]), QUEUES_PER_CORE)
-    begin, end = int(times.start[index]), int(times.issued[index])
-    if queue >= FIRST_DMA_QUEUE:
-        begin, end = int(times.moving[index]), int(times.moved[index])
-    args: dict[str, AttributeValue] = {
-        "index": index,
-        "source": program.place(index),
-        "start_us": int(times.start[index]) / PS_PER_US,
-        "end_us": int(times.end[index]) / PS_PER_US,
-        "waited_for": int(times.waited_for[index]),
-        "because_of": WAITS[times.cause[index]],
-        "data_behind": int(times.behind[index]),
-    }
-    for access, storage, offset in program.operands(index):
-        shape = "×".join(map(str, access.layout.shape))
-        args[access.role] = f"{program.storages[storage].name}+{offset} {shape}"
-    args.update(form.attributes)
-    return {
-        "ph": "X",
-        "name": form.op,
-        "cat": Queue(queue).name.lower(),
-        "pid": core,
-        "tid": queue * _LANES + lane,
-        "ts": begin / PS_PER_US,
-        "dur": (end - begin) / PS_PER_US,
-        "args": args,
-    }
+    moves = trace.queue % QUEUES_PER_CORE >= FIRST_DMA_QUEUE
+    begin = np.where(moves, times.moving, times.start)
+    end = np.where(moves, times.moved, times.issued)
+    names = [json.dumps(storage.name)[1:-1] for storage in program.storages]
+    places = [json.dumps(str(source)) for source in program.sources]
+    roles = [[_operand(access) for access in form.accesses] for form in program.forms]
+    heads = [f'{{"ph":"X","name":{json.dumps(form.op)}' for form in program.forms]
+    tails = [
+        "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in form.attributes)
+        for form in program.forms
+    ]
+    queues = [queue.name.lower() for queue in Queue]
+    first, storage = program.first_operand.tolist(), program.storage.tolist()
+    offset = program.offset.tolist()
+    columns = (
+        program.form.tolist(),
+        program.source.tolist(),
+        trace.queue.tolist(),
+        lanes.tolist(),
+        (begin / PS_PER_US).tolist(),
+        ((end - begin) / PS_PER_US).tolist(),
+        (times.start / PS_PER_US).tolist(),
+        (times.end / PS_PER_US).tolist(),
+        times.waited_for.tolist(),
+        times.cause.tolist(),
+        times.behind.tolist(),
+    )
+    for index, row in enumerate(zip(*columns, strict=True)):
+        form, source, queue, lane, since, lasts, start, ends, waited, cause, behind = row
+        core, local = divmod(queue, QUEUES_PER_CORE)
+        at = first[index]
+        operands = "".join(
+            [
+                f"{role}{names[storage[at + n]]}+{offset[at + n]}{shape}"
+                for n, (role, shape) in enumerate(roles[form])
+            ]
+        )
+        yield (
+            f'{heads[form]},"cat":"{queues[local]}","pid":{core},"tid":{local * _LANES + lane},'
+            f'"ts":{since},"dur":{lasts},"args":{{"index":{index},"source":{places[source]},'
+            f'"start_us":{start},"end_us":{ends},"waited_for":{waited},'
+            f'"because_of":"{WAITS[cause]}","data_behind":{behind}{operands}{tails[form]}}}}}'
+        )
+
+
+def _operand(access: Access) -> tuple[str, str]:
+    """What stands before and after the name and the offset of an operand's storage."""
+    shape = "×".join(map(str, access.layout.shape))
+    return f',{json.dumps(access.role)}:"', f' {json.dumps(shape)[1:-1]}"'

@@ -14,7 +14,7 @@ from accel.chip import CHIPS
 from accel.errors import UserError
 from accel.program import Engine, Kind, Memory
 from accel.sim import critical_path, simulate, write_perfetto
-from accel.sim.perfetto import trace_events
+from accel.sim.perfetto import event_lines
 from accel.sim.trace import union_ps
 from tests.accel.sim.strategies import programs
 from tests.accel.sim.streams import Stream, blocked_matmul, tiled_matmul
@@ -101,7 +101,7 @@ def test_never_written_reads_are_reported_with_their_line():
 
 
 def events_of(program, chip=TRN2):
-    return list(trace_events(simulate(program, chip).trace))
+    return [json.loads(line) for line in event_lines(simulate(program, chip).trace)]
 
 
 def test_events_carry_engine_time_and_kernel_line():
