@@ -105,6 +105,15 @@ class Chip:
         """Cores that share one HBM stack."""
         return max(1, round(self.hbm_stack_bytes_per_us / self.hbm_bytes_per_us))
 
+    def stacks_of(self, cores: int) -> int:
+        """HBM stacks that so many cores, the first of the chip, are attached to."""
+        return -(-cores // self.cores_per_stack)
+
+    def moved_bytes_per_us(self, cores: int) -> int:
+        """What the DMA engines and the HBM stacks of so many cores move at most."""
+        engines = cores * self.dma_engines * self.dma_bytes_per_us
+        return min(engines, self.stacks_of(cores) * self.hbm_stack_bytes_per_us)
+
     @property
     def sbuf_usable_bytes(self) -> int:
         """Bytes a partition that kernels may allocate."""

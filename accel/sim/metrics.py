@@ -120,7 +120,7 @@ def metrics_of(trace: Trace, costs: Costs, spills: Ints, chip: Chip) -> Metrics:
         mfu_estimated_percent=_percent(flops * PS_PER_US, peak * total),
         hfu_estimated_percent=_percent(hardware * PS_PER_US, peak * total),
         mbu_estimated_percent=_percent(
-            moved * PS_PER_US, chip.hbm_stack_bytes_per_us * total * _stacks(cores, chip)
+            moved * PS_PER_US, chip.hbm_stack_bytes_per_us * total * chip.stacks_of(cores)
         ),
         model_flops=flops,
         hardware_flops=hardware,
@@ -132,10 +132,6 @@ def metrics_of(trace: Trace, costs: Costs, spills: Ints, chip: Chip) -> Metrics:
         spill_reload_bytes=int(costs.read_bytes[form[spills]].sum()),
         stalls_us=_stalls_us(trace),
     )
-
-
-def _stacks(cores: int, chip: Chip) -> int:
-    return -(-cores // chip.cores_per_stack)
 
 
 def _percent(part: int, whole: int) -> float:
@@ -172,9 +168,7 @@ def _roofline_us(trace: Trace, costs: Costs, moved: int, chip: Chip) -> float:
         for i, form in enumerate(trace.program.forms)
         if costs.flops[i]
     )
-    engines = chip.dma_engines * chip.dma_bytes_per_us * cores
-    rate = min(engines, chip.hbm_stack_bytes_per_us * _stacks(cores, chip))
-    return max(compute / cores, moved / rate)
+    return max(compute / cores, moved / chip.moved_bytes_per_us(cores))
 
 
 def _matmul_dtype(form: Form) -> str:

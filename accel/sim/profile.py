@@ -158,17 +158,10 @@ def profile_of(
             intensity,
             tflops,
             chip.peak_flops_per_us("bfloat16") * cores / 1e6,
-            max(intensity, 0.0) * _hbm_rate(cores, chip) / 1e6,
+            max(intensity, 0.0) * chip.moved_bytes_per_us(cores) / 1e6,
         ),
         what_ifs=tuple(_what_ifs(simulation, program, chip, compiler, on_change)),
     )
-
-
-def _hbm_rate(cores: int, chip: Chip) -> int:
-    """Bytes per microsecond that cores can move: what their DMA engines and their stacks allow."""
-    stacks = -(-cores // chip.cores_per_stack)
-    engines = cores * chip.dma_engines * chip.dma_bytes_per_us
-    return min(engines, stacks * chip.hbm_stack_bytes_per_us)
 
 
 def _edges(trace: Trace) -> Ints:

@@ -121,7 +121,7 @@ _WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
 
 def _idle_stacks(cores: int, chip: Chip) -> Ints:
     """For each HBM stack when it is free, and the transfer that it was last busy with."""
-    stacks = np.zeros((-(-cores // chip.cores_per_stack), 2), np.int64)
+    stacks = np.zeros((chip.stacks_of(cores), 2), np.int64)
     stacks[:, 1] = -1
     return stacks
 
