@@ -151,6 +151,12 @@ def run(
         Path | None,
         typer.Option("--program", metavar="FILE", help="Write the recorded instructions as text."),
     ] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured", metavar="FILE", help="Compare with JSON of what a profiler measured."
+        ),
+    ] = None,
     compiler: CompilerOption = "auto",
     nki: NkiOption = "",
     strict: StrictOption = False,
@@ -173,6 +179,7 @@ def run(
             rank=rank,
             trace=trace,
             program=program,
+            measured=measured,
             compiler=compiler,
             nki=nki,
             strict=strict,

@@ -16,6 +16,7 @@ import numpy as np
 from accel.accuracy import accuracy_of
 from accel.chip import Chip, chip_named
 from accel.cli.arguments import parse_grid, random_arrays, ready_kernel
+from accel.cli.measured import compared, measured_lines, read_measured
 from accel.cli.outputs import output_warnings
 from accel.cli.status import status_line
 from accel.errors import UserError
@@ -47,6 +48,7 @@ class Request:
     rank: int = 0
     trace: Path | None = None
     program: Path | None = None
+    measured: Path | None = None
     compiler: str = "auto"
     nki: str = ""
     strict: bool = False
@@ -93,15 +95,21 @@ class Recorded:
 
 def run_kernel(request: Request) -> None:
     """Carries out one request and prints what came of it."""
+    measured = read_measured(request.measured) if request.measured is not None else {}
     chip, recorded, simulation = simulated(request)
+    rows = compared(measured, simulation.metrics, request.measured) if request.measured else []
     if request.program is not None:
         request.program.write_text(format_program(recorded.program), encoding="utf-8")
     if request.trace is not None:
         write_perfetto(simulation.trace, request.trace)
     if request.as_json:
-        print(json.dumps(_as_json(request, recorded, simulation), indent=2, allow_nan=False))
+        record = _as_json(request, recorded, simulation)
+        if rows:
+            record["measured"] = [dataclasses.asdict(row) for row in rows]
+        print(json.dumps(record, indent=2, allow_nan=False))
         return
-    print("\n".join([*_lines(chip, recorded, simulation), *_files(request)]))
+    told = [*_lines(chip, recorded, simulation), *_files(request)]
+    print("\n".join([*told, *measured_lines(rows)] if rows else told))
     unwritten = recorded.uninitialised if request.values else simulation.unwritten
     for note in (*simulation.warnings, *recorded.warnings, *unwritten):
         print(f"warning: {note}", file=sys.stderr)

@@ -151,3 +151,53 @@ def test_one_kernel_on_two_chips(run: Run) -> None:
     assert record["after"].endswith("on trn1")
     assert record["before_us"] == latency(run, *shape)
     assert record["after_us"] == latency(run, *shape, "--chip", "trn1")
+
+
+def test_what_was_measured_is_shown_beside_what_is_predicted(run: Run, tmp_path: Path) -> None:
+    shape = ("--input", "x=1024x4096:bfloat16")
+    metrics = json.loads(run("run", SILU, *shape, "--json")[1])["metrics"]
+    file = tmp_path / "measured.json"
+    file.write_text(json.dumps({"latency_us": 2 * metrics["latency_us"], "other": "text"}))
+
+    code, out, _ = run("run", SILU, *shape, "--measured", str(file))
+    record = json.loads(run("run", SILU, *shape, "--measured", str(file), "--json")[1])
+
+    assert code == 0
+    assert re.search(r"latency_us .* 100\.0 %$", out, re.M)
+    assert record["measured"] == [
+        {
+            "name": "latency_us",
+            "measured": 2 * metrics["latency_us"],
+            "predicted": metrics["latency_us"],
+        }
+    ]
+
+
+def test_a_profilers_summary_is_read(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    summary = {"total_time": 1e-4, "mbu_estimated_percent": 0.25, "hardware_flops": 0}
+    file.write_text(json.dumps({"n_abc": summary}))
+
+    options = ("--input", "x=1024x4096:bfloat16", "--measured", str(file), "--json")
+    rows = {row["name"]: row for row in json.loads(run("run", SILU, *options)[1])["measured"]}
+
+    assert rows["launched_latency_us"]["measured"] == pytest.approx(100)
+    assert rows["mbu_estimated_percent"]["measured"] == 25
+    assert set(rows) == {"launched_latency_us", "mbu_estimated_percent", "hardware_flops"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is not JSON"), ("[1]", "no table of metrics"), ('{"speed": 3}', "has no metric")],
+)
+def test_a_file_without_measurements_is_one_error(
+    run: Run, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "measured.json"
+    file.write_text(text)
+
+    code, out, err = run("run", SILU, "--input", "x=128x64:float32", "--measured", str(file))
+
+    assert (code, out) == (2, "")
+    assert message in err
+    assert run("run", SILU, "--input", "x=128x64:float32", "--measured", "no.json")[0] == 2
