@@ -324,6 +324,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(told)
 
 
+# References that look up the dtypes of arrays under the names that the language has for them.
+_REFERENCES = "nkilib.core.utils.mx_torch_common"
+
+
+def _for_arrays(language: ModuleType) -> ModuleType:
+    """The language with packed dtypes as those of the arrays that the suite is given."""
+    return _module(language.__name__, **{**vars(language), **STRUCTURED})
+
+
 class _Called(ModuleType):
     """A module of the library that is called for its function of the same name: the published tree
     leaves out what its package imported.
@@ -340,6 +349,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, module in list(sys.modules.items()):
         if name.startswith("nkilib_src.") and hasattr(module, name.rpartition(".")[2]):
             module.__class__ = _Called
+        if name.endswith(_REFERENCES):
+            vars(module)["nl"] = _for_arrays(vars(module)["nl"])
     count = int(config.getoption("--nkilib-smallest"))
     if not count:
         return

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import types
 from pathlib import Path
 
 import ml_dtypes
@@ -113,3 +114,15 @@ def test_importing_the_plugin_changes_no_module() -> None:
     assert "nki_cpu_simulator" not in sys.modules
     assert not nkilib.is_float_type(np.int32)
     assert nkilib.is_float_type(np.float64)
+
+
+def test_references_find_the_dtype_of_a_packed_array_under_its_name_in_the_language() -> None:
+    language = types.ModuleType("nki.language")
+    vars(language).update(float32="float32", float8_e4m3fn_x4="float8_e4m3fn_x4")
+
+    ours = vars(nkilib._for_arrays(language))
+
+    array = np.zeros(4, ours["float8_e4m3fn_x4"])
+    table = {ours["float8_e5m2_x4"]: 5, ours["float8_e4m3fn_x4"]: 4}
+    assert table[array.dtype] == 4
+    assert ours["float32"] == vars(language)["float32"]
