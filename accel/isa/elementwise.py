@@ -31,8 +31,9 @@ from accel.program import Engine, Form, Memory
 _WORDS = frozenset({"int32", "uint32"})
 _EXACT = frozenset({"add", "subtract", "multiply", "maximum", "minimum"})
 
-# Functions that tell -0 from 0: the engine's addition of a zero bias makes it 0.
-_POLES = frozenset({"reciprocal", "rsqrt"})
+# The engine's addition of a zero bias makes 0 of -0. These functions give the same for both, so it
+# can be left out.
+_SAME_AT_ZERO = frozenset({"abs", "exp", "log", "sigmoid", "softplus", "square"})
 
 # ScalarE computes data × scale + bias, or one of the two (nki.isa tensor_scalar).
 _SCALAR_PAIRS = frozenset(
@@ -175,7 +176,7 @@ def _activate(form: Form, arrays: Mapping[str, Array], command: str) -> None:
     inputs = load(arrays["data"])
     if "scale" in arrays or number(form, "scale", 1.0) != 1.0:
         inputs = inputs * _affine(form, arrays, "scale", 1.0)
-    if "bias" in arrays or number(form, "bias") != 0.0 or function.name in _POLES:
+    if "bias" in arrays or number(form, "bias") != 0.0 or function.name not in _SAME_AT_ZERO:
         inputs = inputs + _affine(form, arrays, "bias", 0.0)
     values = load(compute(arrays["dst"], function.whole, inputs))
     _accumulate(form, arrays, values, command)

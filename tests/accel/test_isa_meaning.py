@@ -535,3 +535,15 @@ def test_every_instruction_has_a_meaning_test():
     text = "".join(file.read_text(encoding="utf-8") for file in files)
 
     assert [name for name in ISA if f'"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_an_activation_takes_no_negative_zero(function):
+    """Its bias of 0 is added first: -0 + 0 is 0, which a later reciprocal tells from -0."""
+    zeros = np.array([[-0.0, 0.0]], np.float32)
+
+    got = run("activation", {"func": function}, dst=np.zeros((1, 2), np.float32), data=zeros)
+    result = got[0]["dst"]
+
+    np.testing.assert_array_equal(np.signbit(result[:, 0]), np.signbit(result[:, 1]))
+    np.testing.assert_array_equal(result[:, 0], result[:, 1])
