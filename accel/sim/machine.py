@@ -34,6 +34,11 @@ TABLE_FREE = frozenset({"copy", "relu", "square", "abs", "sign"})
 # near the peak, and pieces of 8 KiB in DMA overview example 1 move one by one.
 _LARGEST_JOINED = 2048
 
+# The tensor engine's array is cut into tiles of 64 rows or columns, or of 32 from NeuronCore-v3 on
+# (SDK nki.isa nc_matmul): 4 × 4 squares.
+_CELL_SIDE, _CELLS_IN_LINE = 32, 4
+ALL_CELLS = (1 << _CELLS_IN_LINE**2) - 1
+
 _SHARES = 128  # at most, that a transfer between HBM tensors is cut into
 
 # DMA transpose runs at most at this share of the copy rate (ARCH3), as (numerator, denominator).
@@ -47,7 +52,8 @@ class Costs:
 
     `issue`: the queue can start its next instruction so much later. `latency`: the result is there
     so much later (DMA: after its data has moved). `table`: activation table set, 0 for none.
-    `rows`: of the tensor engine's array that are in use, 0 on other engines.
+    `rows`: of the tensor engine's array that are in use, 0 on other engines. `cells`: the squares
+    of the array that it takes, a bit each; matmuls on different squares run at the same time.
     `dma_work`: time a DMA engine spends on one partition of the transfer; `dma_partitions` of them,
     starting at the physical partition of operand `dma_operand` (−1: the transfer touches no
     on-chip memory and is spread evenly). Bytes count HBM only.
@@ -58,6 +64,7 @@ class Costs:
     latency: Ints
     table: Ints
     rows: Ints
+    cells: Ints
     dma_work: Ints
     dma_partitions: Ints
     dma_operand: Ints
@@ -103,20 +110,21 @@ def costs_of(program: Program, chip: Chip) -> Costs:
     """The cost of every form of a program."""
     names: dict[str, int] = {"": 0}
     table = [_form_cost(form, chip, names) for form in program.forms]
-    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 12).T)
+    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 13).T)
     return Costs(
         queue=column[0].astype(np.int8),
         issue=column[1],
         latency=column[2],
         table=column[3],
         rows=column[4],
-        dma_work=column[5],
-        dma_partitions=column[6],
-        dma_operand=column[7],
-        read_bytes=column[8],
-        write_bytes=column[9],
-        flops=column[10],
-        hardware_flops=column[11],
+        cells=column[5],
+        dma_work=column[6],
+        dma_partitions=column[7],
+        dma_operand=column[8],
+        read_bytes=column[9],
+        write_bytes=column[10],
+        flops=column[11],
+        hardware_flops=column[12],
         tables=tuple(names),
     )
 
@@ -127,7 +135,7 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...
         return _dma_cost(form, chip)
     if row.across:
         time = collective_ps(form, chip)
-        return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
+        return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
     engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)
     mhz = clock_mhz(chip, engine)
@@ -137,13 +145,25 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...
     table = tables.setdefault(name, len(tables))
     hardware = matmul_flops(form) if engine is Engine.TENSOR else 0
     queue = ENGINE_QUEUE[engine]
-    rows = _rows(form) if engine is Engine.TENSOR else 0
-    return queue, issue, latency, table, rows, 0, 0, -1, 0, 0, row.flops(form), hardware
+    rows, cells = _array_use(form) if engine is Engine.TENSOR else (0, 0)
+    return queue, issue, latency, table, rows, cells, 0, 0, -1, 0, 0, row.flops(form), hardware
 
 
-def _rows(form: Form) -> int:
-    """Rows of the array that a tensor-engine instruction uses: the partitions it contracts."""
-    return max(a.layout.partitions for a in form.accesses if a.mode is Mode.READ)
+def _array_use(form: Form) -> tuple[int, int]:
+    """What a tensor-engine instruction uses of the array: rows, which are the partitions it
+    contracts, and squares, a bit each.
+    """
+    rows = max(a.layout.partitions for a in form.accesses if a.mode is Mode.READ)
+    position, size = form.attribute("tile_position", ()), form.attribute("tile_size", ())
+    if not position or not isinstance(position, tuple) or not isinstance(size, tuple):
+        return rows, ALL_CELLS
+    (top, left), (height, width) = position, size
+    down, across = (
+        range(first // _CELL_SIDE, (first + extent) // _CELL_SIDE)
+        for first, extent in ((top, height), (left, width))
+    )
+    cells = sum(1 << (_CELLS_IN_LINE * r + c) for r in down for c in across)
+    return rows, cells
 
 
 def is_dma(form: Form) -> bool:
@@ -203,6 +223,7 @@ def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
         transfer.queue,
         issue,
         chip.dma_latency_ps,
+        0,
         0,
         0,
         work,

@@ -20,7 +20,7 @@ from accel.program import Program
 from accel.sim.compiled import compiled
 from accel.sim.geometry import Bytes, Ints, Shorts
 from accel.sim.hazards import CAUSES, ORDER, Hazards
-from accel.sim.machine import Costs
+from accel.sim.machine import ALL_CELLS, Costs, to_ps
 from accel.sim.queues import QUEUES_PER_CORE
 
 # Beside the hazard causes: why an instruction could not start earlier.
@@ -32,7 +32,7 @@ WAITS = (*CAUSES, "queue", "nothing")
 class Schedule:
     """One row an instruction; times in ps.
 
-    `issued`: its queue was free again. `moving`/`moved`: a transfer's data phase (else start/end).
+    `issued`: its queue, or its part of the tensor engine's array, was free again. `moving`/`moved`: a transfer's data phase (else start/end).
     `waited_for`: the instruction it waited for last, −1 for none; `cause`: why (`WAITS`).
     `behind`: the transfer after whose data its own came to an end at the last of its DMA engines,
     or at the HBM stack, −1 if that was idle.
@@ -72,6 +72,7 @@ def schedule(
             costs.dma_partitions[form],
             costs.rows[form],
             costs.read_bytes[form] + costs.write_bytes[form],
+            costs.cells[form],
         ),
         axis=1,
     )
@@ -92,8 +93,10 @@ def schedule(
         (hazards.first, hazards.earlier),
         hazards.cause,
         chip.semaphore_ps,
+        to_ps(chip.min_issue_cycles, chip.tensor_mhz),
         ahead,
         queues,
+        np.tile(np.array((0, -1), np.int64), (program.cores, ALL_CELLS.bit_length(), 1)),
         np.zeros((program.cores, chip.dma_engines, 2), np.int64),
         (max(1, chip.partitions // chip.dma_engines), chip.dma_engine_step_ps),
         _idle_stacks(program.cores, chip),
@@ -113,7 +116,7 @@ def schedule(
 
 
 # Columns of an instruction's costs, of its times, of a queue's state, and of a tensor engine's use.
-_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS, _BYTES = range(8)
+_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS, _BYTES, _CELLS = range(9)
 _START, _ISSUED, _END, _MOVING, _MOVED, _MOVE_WORK = range(6)
 _HEAD, _FREE, _PREVIOUS, _LOADED = range(4)
 _WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
@@ -238,6 +241,56 @@ def _move_data(
 
 
 @compiled
+def _array_free(cells: int, array: Ints) -> tuple[int, int]:
+    """When all the squares of the array in `cells` are free, and the matmul that has the last."""
+    time, holder = 0, -1
+    for c in range(len(array)):
+        if cells >> c & 1 and array[c, 0] > time:
+            time, holder = array[c, 0], array[c, 1]
+    return time, holder
+
+
+@compiled
+def _next_of(
+    q: int,
+    heads: tuple[Ints, Ints],
+    work: Ints,
+    times: Ints,
+    edges: tuple[Ints, Ints],
+    causes: Bytes,
+    signal: int,
+    ahead: int,
+    queues: Ints,
+    array: Ints,
+    ready: Ints,
+    blocker: Ints,
+    waited_for: Ints,
+    cause: Bytes,
+) -> tuple[int, int, bool]:
+    """When a queue can start which instruction next (−1: none yet), and whether that may change
+    before the queue starts anything: something at its head waits for what has not started.
+    """
+    order, first = heads
+    best, chosen, waiting = -1, -1, False
+    for at in range(queues[q, _HEAD], min(first[q + 1], queues[q, _HEAD] + ahead)):
+        head = order[at]
+        if times[head, _END] >= 0:
+            continue
+        if ready[head] < 0:
+            time, why, whom = _when_ready(head, blocker, work, times, edges, causes, signal)
+            ready[head], cause[head], waited_for[head] = time, why, whom
+        if ready[head] < 0:
+            waiting = True
+            continue
+        time = max(ready[head], queues[q, _FREE])
+        if work[head, _CELLS] != 0:
+            time = max(time, _array_free(work[head, _CELLS], array)[0])
+        if chosen < 0 or time < best:
+            chosen, best = head, time
+    return best, chosen, waiting
+
+
+@compiled
 def _run(
     order: Ints,
     first: Ints,
@@ -246,8 +299,10 @@ def _run(
     edges: tuple[Ints, Ints],
     causes: Bytes,
     signal: int,
+    dispatch: int,
     ahead: int,
     queues: Ints,
+    array: Ints,
     servers: Ints,
     spread: tuple[int, int],
     stacks: Ints,
@@ -265,38 +320,57 @@ def _run(
     queues_per_core = len(queues) // len(servers)
     ready = np.full(len(order), -1, np.int64)
     blocker = np.full(len(order), -1, np.int64)
+    next_time = np.full(len(queues), -1, np.int64)
+    next_of = np.full(len(queues), -1, np.int64)
+    known = np.zeros(len(queues), np.bool_)
     for _ in range(len(order)):
         chosen, best, i = -1, -1, -1
         for q in range(len(queues)):
-            stop = min(first[q + 1], queues[q, _HEAD] + ahead)
-            for at in range(queues[q, _HEAD], stop):
-                head = order[at]
-                if times[head, _END] >= 0:
-                    continue
-                if ready[head] < 0:
-                    time, why, whom = _when_ready(head, blocker, work, times, edges, causes, signal)
-                    ready[head], cause[head], waited_for[head] = time, why, whom
-                if ready[head] < 0:
-                    continue
-                time = max(ready[head], queues[q, _FREE])
-                if chosen < 0 or time < best or (time == best and head < i):
-                    chosen, best, i = q, time, head
-        if queues[chosen, _FREE] >= ready[i] and queues[chosen, _PREVIOUS] >= 0:
+            if not known[q]:
+                time, head, waiting = _next_of(
+                    q,
+                    (order, first),
+                    work,
+                    times,
+                    edges,
+                    causes,
+                    signal,
+                    ahead,
+                    queues,
+                    array[q // queues_per_core],
+                    ready,
+                    blocker,
+                    waited_for,
+                    cause,
+                )
+                next_time[q], next_of[q], known[q] = time, head, not waiting
+            time, head = next_time[q], next_of[q]
+            if head >= 0 and (chosen < 0 or time < best or (time == best and head < i)):
+                chosen, best, i = q, time, head
+        core = chosen // queues_per_core
+        known[chosen] = False
+        if best > ready[i] or (queues[chosen, _FREE] == best and queues[chosen, _PREVIOUS] >= 0):
             cause[i], waited_for[i] = QUEUE, queues[chosen, _PREVIOUS]
-        extra = 0
+        extra, taken = 0, work[i, _ISSUE]
         if work[i, _TABLE] > 0 and work[i, _TABLE] != queues[chosen, _LOADED]:
             queues[chosen, _LOADED], extra = work[i, _TABLE], table_load
-        if work[i, _ROWS] > 0 and limit[0] > 0:
-            core = chosen // queues_per_core
-            extra = _limited_ps(best, work[i, _ISSUE], work[i, _ROWS], use[core], limit)
+        if work[i, _CELLS] != 0:
+            free, holder = _array_free(work[i, _CELLS], array[core])
+            if free == best:
+                cause[i], waited_for[i] = QUEUE, holder
+            if limit[0] > 0:
+                extra = _limited_ps(best, taken, work[i, _ROWS], use[core], limit)
+            for c in range(array.shape[1]):
+                if work[i, _CELLS] >> c & 1:
+                    array[core, c, 0], array[core, c, 1] = best + taken + extra, i
+            taken = min(taken, dispatch)
         end, issued = best + work[i, _LATENCY] + extra, best + work[i, _ISSUE] + extra
         times[i, _START], times[i, _ISSUED], times[i, _END] = best, issued, end
         times[i, _MOVING], times[i, _MOVED] = best, end
-        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = issued, i
+        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = best + taken + extra, i
         while queues[chosen, _HEAD] < first[chosen + 1] and (
             times[order[queues[chosen, _HEAD]], _END] >= 0
         ):
             queues[chosen, _HEAD] += 1
         if work[i, _PARTITIONS] > 0:
-            core = chosen // queues_per_core
             behind[i] = _move_data(i, best, work, times, servers, core, spread, stacks, share)
