@@ -33,7 +33,7 @@ class Chip:
     """One NeuronCore and its share of the device. Clocks in MHz, times in picoseconds.
 
     `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work;
-    `scalar_latency_cycles`: the same until the scalar engine's result can be read.
+    `*_latency_cycles`: the same until its result can be read.
     `tensor_limit_*`: the tensor engine runs at half rate while its use in the last such window, in
     rows × cycles, was below so many percent; without a window it never does. `semaphore_ps`: what
     waits for an engine's result starts so much after it. `dma_engine_step_ps`: the DMA engines of a
@@ -69,6 +69,7 @@ class Chip:
     tensor_limit_window_ps: int
     tensor_limit_percent: int
     vector_overhead_cycles: int
+    vector_latency_cycles: int
     vector_bytes_per_cycle: int
     vector_16bit_bytes_per_cycle: int
     scalar_overhead_cycles: int
@@ -198,6 +199,9 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "vector_overhead_cycles": _published(
             60, "ARCH2 L772-776: about 60 cycles to reach SBUF or PSUM, whatever the size"
         ),
+        "vector_latency_cycles": _published(
+            60, "ARCH2 L772-776: about 60 cycles to reach SBUF or PSUM, whatever the size"
+        ),
         "vector_bytes_per_cycle": _published(4, "ARCH2 L61-74: 128 lanes, one element a cycle"),
         "vector_16bit_bytes_per_cycle": _published(2, "ARCH2: no performance mode"),
         "scalar_overhead_cycles": _assumed(
@@ -240,7 +244,10 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "gpsimd_mhz": _published(1200, "ARCH3 L41-64"),
         "sync_mhz": _published(1200, "SDK profile-schema-reference.rst: base clock 1.2 GHz"),
         "fp32_transpose_passes": _published(2, "ARCH3: fp32 transpose mode 2x faster"),
-        "vector_overhead_cycles": _published(
+        "vector_overhead_cycles": _assumed(
+            60, "trn1's published cycles to reach memory: the next instruction need not wait longer"
+        ),
+        "vector_latency_cycles": _published(
             144, "nki-library d2ad3a5 rotational_topk_utils.py: fixed 144 cycles an instruction"
         ),
         "vector_bytes_per_cycle": _published(8, "ARCH3 L41-64: 256 elements a cycle"),
@@ -287,7 +294,8 @@ _PRESETS["trn3"] = _PRESETS["trn2"] | {
     "scalar_mhz": _published(1200, "ARCH4 L38-61"),
     "gpsimd_mhz": _published(1200, "ARCH4 L38-61"),
     "sync_mhz": _assumed(1200, "the base clock of trn3 is not published; trn2's"),
-    "vector_overhead_cycles": _assumed(144, "trn2's value; no trn3 kernel timing is published"),
+    "vector_overhead_cycles": _assumed(60, "trn2's value; no trn3 kernel timing is published"),
+    "vector_latency_cycles": _assumed(144, "trn2's value; no trn3 kernel timing is published"),
     "scalar_overhead_cycles": _assumed(280, "trn2's value; no trn3 kernel timing is published"),
     "scalar_latency_cycles": _assumed(354, "trn2's value; no trn3 kernel timing is published"),
     "dma_bytes_per_us": _published(38_400, "SDK nki-dma-overview.rst L16: 38.4 GB/s"),

@@ -37,7 +37,7 @@ def engine_cost(vector_work: Work, reads_register: bool = False) -> CostOf:
             case Engine.GPSIMD:
                 cycles = elements(form) + chip.gpsimd_overhead_cycles
             case _:
-                cycles = vector_work(form, chip) + chip.vector_overhead_cycles + register
+                return _vector_cost(vector_work(form, chip) + register, chip)
         cycles = max(chip.min_issue_cycles, cycles)
         return Cost(cycles, cycles)
 
@@ -48,6 +48,13 @@ def activation_cost(form: Form, chip: Chip, engine: Engine) -> Cost:
     """One element a cycle; reading the accumulator registers out takes another instruction."""
     reads_register = form.access("reduce_res") is not None
     return _scalar_cost(elements(form) + reads_register * chip.scalar_reduce_cycles, chip)
+
+
+def _vector_cost(work: int, chip: Chip) -> Cost:
+    return Cost(
+        max(chip.min_issue_cycles, work + chip.vector_overhead_cycles),
+        max(chip.min_issue_cycles, work + chip.vector_latency_cycles),
+    )
 
 
 def _scalar_cost(work: int, chip: Chip) -> Cost:

@@ -273,6 +273,8 @@ def _joined(source: Access, target: Access, own: int, piece_bytes: int) -> int:
 def _queue(form: Form, to_hbm: bool) -> Queue:
     if form.attribute("spill"):
         return Queue.SPILL_SAVE if to_hbm else Queue.SPILL_RELOAD
+    if not _touches_hbm(form) and form.op != "dma_sendrecv":
+        return Queue.DMA_MOVE
     return Queue.DMA_STORE if to_hbm else Queue.DMA_LOAD
 
 

@@ -2,8 +2,8 @@
 
 One process a core, one thread an engine. An instruction is a complete event with its kernel line
 and what it waited for, drawn while it holds its engine; a transfer is drawn while its data moves.
-Events of one thread must not overlap, but transfers do: each takes the first free lane of its
-queue. Times are microseconds, as that format wants them.
+Events of one thread must not overlap, but transfers do, and matmuls on different tiles of the
+array: each takes the first free lane of its queue. Times are microseconds, as that format wants.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from accel.errors import UserError
 from accel.program import Access
-from accel.sim.geometry import Ints
+from accel.sim.geometry import Ints, Shorts
 from accel.sim.machine import PS_PER_US
 from accel.sim.queues import FIRST_DMA_QUEUE, QUEUES_PER_CORE, Queue
 from accel.sim.schedule import WAITS
@@ -30,7 +30,8 @@ def event_lines(trace: Trace) -> Iterator[str]:
 
     A trace has up to a million of them, so what instructions have in common is written once.
     """
-    lanes = dma_lanes(trace)
+    begin, end = drawn(trace)
+    lanes = lanes_of(trace.queue, begin, end)
     for core in range(trace.program.cores):
         label = f"{trace.program.name} on {trace.chip}, core {core}"
         yield _named("process_name", core, 0, label)
@@ -40,23 +41,30 @@ def event_lines(trace: Trace) -> Iterator[str]:
                 suffix = f" {lane}" if lane else ""
                 thread = queue * _LANES + lane
                 yield _named("thread_name", core, thread, queue.name.lower() + suffix)
-    yield from _instructions(trace, lanes)
+    yield from _instructions(trace, lanes, begin, end)
 
 
-def dma_lanes(trace: Trace) -> Ints:
+def drawn(trace: Trace) -> tuple[Ints, Ints]:
+    """Begin and end of each instruction's bar, in ps."""
+    times, moves = trace.times, trace.queue % QUEUES_PER_CORE >= FIRST_DMA_QUEUE
+    return np.where(moves, times.moving, times.start), np.where(moves, times.moved, times.issued)
+
+
+def lanes_of(queue: Shorts, begin: Ints, end: Ints) -> Ints:
     """For each instruction the lane of its queue in which it overlaps no other."""
-    lanes = np.zeros(len(trace.queue), np.int64)
-    free: dict[int, list[int]] = {}
-    for index in np.argsort(trace.times.moving, kind="stable").tolist():
-        queue = int(trace.queue[index])
-        if queue % QUEUES_PER_CORE < FIRST_DMA_QUEUE:
+    lanes = np.zeros(len(queue), np.int64)
+    for number in np.unique(queue):
+        mine = np.flatnonzero(queue == number)
+        mine = mine[np.argsort(begin[mine], kind="stable")]
+        if not (begin[mine][1:] < np.maximum.accumulate(end[mine])[:-1]).any():
             continue
-        begin, end = int(trace.times.moving[index]), int(trace.times.moved[index])
-        ends = free.setdefault(queue, [])
-        lane = next((n for n, busy in enumerate(ends) if busy <= begin), len(ends))
-        lane = min(lane, _LANES - 1)
-        ends[lane : lane + 1] = [end]
-        lanes[index] = lane
+        ends: list[int] = []
+        for index in mine.tolist():
+            since = begin[index]
+            lane = next((n for n, busy in enumerate(ends) if busy <= since), len(ends))
+            lane = min(lane, _LANES - 1)
+            ends[lane : lane + 1] = [int(end[index])]
+            lanes[index] = lane
     return lanes
 
 
@@ -76,12 +84,9 @@ def _named(kind: str, process: int, thread: int, name: str) -> str:
     return json.dumps(event, separators=(",", ":"))
 
 
-def _instructions(trace: Trace, lanes: Ints) -> Iterator[str]:
+def _instructions(trace: Trace, lanes: Ints, begin: Ints, end: Ints) -> Iterator[str]:
     """One complete event an instruction, in program order."""
     times, program = trace.times, trace.program
-    moves = trace.queue % QUEUES_PER_CORE >= FIRST_DMA_QUEUE
-    begin = np.where(moves, times.moving, times.start)
-    end = np.where(moves, times.moved, times.issued)
     names = [json.dumps(storage.name)[1:-1] for storage in program.storages]
     places = [json.dumps(str(source)) for source in program.sources]
     roles = [[_operand(access) for access in form.accesses] for form in program.forms]

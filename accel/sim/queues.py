@@ -15,8 +15,9 @@ from accel.program import Engine
 
 
 class Queue(IntEnum):
-    """One core's queues. Loads, stores and the two directions of spills are triggered separately,
-    so none blocks another (profiles show spills on queues of their own, `q…SpillReload…`).
+    """One core's queues. Loads, stores, moves between tiles on the chip and the two directions of
+    spills are triggered separately, so none blocks another (profiles show spills on queues of their
+    own, `q…SpillReload…`).
     Collectives are driven by sequencers of their own (SDK collectives.rst, CC-cores).
     """
 
@@ -27,9 +28,10 @@ class Queue(IntEnum):
     SYNC = 4
     DMA_LOAD = 5
     DMA_STORE = 6
-    SPILL_RELOAD = 7
-    SPILL_SAVE = 8
-    COLLECTIVE = 9
+    DMA_MOVE = 7
+    SPILL_RELOAD = 8
+    SPILL_SAVE = 9
+    COLLECTIVE = 10
 
 
 QUEUES_PER_CORE = len(Queue)

@@ -32,7 +32,8 @@ WAITS = (*CAUSES, "queue", "nothing")
 class Schedule:
     """One row an instruction; times in ps.
 
-    `issued`: its queue, or its part of the tensor engine's array, was free again. `moving`/`moved`: a transfer's data phase (else start/end).
+    `issued`: its queue, or its part of the tensor engine's array, was free again.
+    `moving`/`moved`: a transfer's data phase (else start/end).
     `waited_for`: the instruction it waited for last, −1 for none; `cause`: why (`WAITS`).
     `behind`: the transfer after whose data its own came to an end at the last of its DMA engines,
     or at the HBM stack, −1 if that was idle.
@@ -351,23 +352,25 @@ def _run(
         known[chosen] = False
         if best > ready[i] or (queues[chosen, _FREE] == best and queues[chosen, _PREVIOUS] >= 0):
             cause[i], waited_for[i] = QUEUE, queues[chosen, _PREVIOUS]
-        extra, taken = 0, work[i, _ISSUE]
+        taken = work[i, _ISSUE]
+        extra = 0
         if work[i, _TABLE] > 0 and work[i, _TABLE] != queues[chosen, _LOADED]:
             queues[chosen, _LOADED], extra = work[i, _TABLE], table_load
         if work[i, _CELLS] != 0:
-            free, holder = _array_free(work[i, _CELLS], array[core])
-            if free == best:
+            emptied, holder = _array_free(work[i, _CELLS], array[core])
+            if emptied == best:
                 cause[i], waited_for[i] = QUEUE, holder
             if limit[0] > 0:
                 extra = _limited_ps(best, taken, work[i, _ROWS], use[core], limit)
             for c in range(array.shape[1]):
                 if work[i, _CELLS] >> c & 1:
                     array[core, c, 0], array[core, c, 1] = best + taken + extra, i
-            taken = min(taken, dispatch)
-        end, issued = best + work[i, _LATENCY] + extra, best + work[i, _ISSUE] + extra
+        end, issued = best + work[i, _LATENCY] + extra, best + taken + extra
         times[i, _START], times[i, _ISSUED], times[i, _END] = best, issued, end
         times[i, _MOVING], times[i, _MOVED] = best, end
-        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = best + taken + extra, i
+        # Another matmul can start as soon as it finds its squares of the array free.
+        free = issued if work[i, _CELLS] == 0 else min(issued, best + dispatch)
+        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = free, i
         while queues[chosen, _HEAD] < first[chosen + 1] and (
             times[order[queues[chosen, _HEAD]], _END] >= 0
         ):

@@ -105,6 +105,7 @@ def chip_without(chip: Chip, ablate: frozenset[str]) -> Chip:
         dma_latency_ps=kept("dma_latency", chip.dma_latency_ps),
         dge_issue_ps=kept("dge_issue", chip.dge_issue_ps),
         vector_overhead_cycles=kept("engine_overhead", chip.vector_overhead_cycles),
+        vector_latency_cycles=kept("engine_overhead", chip.vector_latency_cycles),
         scalar_overhead_cycles=kept("engine_overhead", chip.scalar_overhead_cycles),
         scalar_latency_cycles=kept("engine_overhead", chip.scalar_latency_cycles),
         tensor_limit_window_ps=kept("tensor_limit", chip.tensor_limit_window_ps),

@@ -114,13 +114,16 @@ class Stream:
         ]
         return self.emit("dma_copy", operands, line=line, **attributes)
 
-    def matmul(self, dst, stationary, moving, s_region=None, m_region=None, line: int = 1) -> int:
+    def matmul(
+        self, dst, stationary, moving, s_region=None, m_region=None, line: int = 1, **attributes
+    ) -> int:
         operands = [
             ("dst", Mode.ACCUMULATE, dst, None),
             ("stationary", Mode.READ, stationary, s_region),
             ("moving", Mode.READ, moving, m_region),
         ]
-        return self.emit("nc_matmul", operands, Engine.TENSOR, line, accumulate="auto")
+        attributes = {"accumulate": "auto", **attributes}
+        return self.emit("nc_matmul", operands, Engine.TENSOR, line, **attributes)
 
     def copy(self, dst, src, dst_region=None, src_region=None, engine=Engine.ANY, line=1) -> int:
         operands = [

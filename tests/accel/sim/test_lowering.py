@@ -89,7 +89,8 @@ def test_copies_out_of_psum_go_to_the_engine_with_less_work():
     engines = [lowered.forms[f].engine for f in lowered.form]
     assert set(engines) == {Engine.VECTOR, Engine.SCALAR}
     before, after = (simulate(p, TRN2).metrics.latency_ps for p in (s.build(), lowered))
-    assert after < 0.7 * before
+    # 329 ns on the vector engine and 660 on the scalar engine: 7 of 10 copies go to the first.
+    assert after == pytest.approx(0.7 * before, rel=0.05)
 
 
 def test_copies_whose_engine_was_asked_for_stay():
@@ -111,8 +112,8 @@ def test_merged_tiles_share_the_fixed_cost_of_512_columns():
     plain = simulate(s.build(), TRN2).metrics.latency_ps
     merged = simulate(s.build(), TRN2, "merge").metrics.latency_ps
 
-    # 128 cycles of work and 144 fixed ones become 128 and 144 ÷ 4.
-    assert merged / plain == pytest.approx((128 + 36) / (128 + 144), rel=0.03)
+    # 128 cycles of work and 60 fixed ones become 128 and 60 ÷ 4.
+    assert merged / plain == pytest.approx((128 + 15) / (128 + 60), rel=0.03)
 
 
 def test_small_pieces_of_a_transfer_are_joined():

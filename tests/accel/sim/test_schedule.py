@@ -298,3 +298,61 @@ def test_cores_run_side_by_side():
     assert one.metrics.latency_ps == two.metrics.latency_ps
     assert one.metrics.tensor_engine_active_percent == two.metrics.tensor_engine_active_percent
     assert set(two.trace.queue // QUEUES_PER_CORE) == {0, 1}
+
+
+def _tiles_of_the_array(positions: list[tuple[int, int]], size: tuple[int, int]) -> Program:
+    """One matmul a position, 512 columns each; the array is at full rate."""
+    s = Stream("gen3")
+    rows, columns = size
+    stationary = s.tile((rows, columns), "bfloat16")
+    moving = s.tile((rows, 512), "bfloat16")
+    s.fill(stationary)
+    s.fill(moving)
+    for position in positions:
+        target = s.tile((columns, 512), memory=Memory.PSUM)
+        s.matmul(target, stationary, moving, tile_position=position, tile_size=size)
+    return s.build()
+
+
+@pytest.mark.parametrize(
+    ("size", "positions", "apart"),
+    [
+        ((128, 32), [(0, 0), (0, 32), (0, 64), (0, 96)], [64, 64, 64]),
+        ((32, 128), [(0, 0), (32, 0), (64, 0), (96, 0)], [64, 64, 64]),
+        ((64, 64), [(0, 0), (64, 64), (0, 64), (64, 0)], [64, 64, 64]),
+        ((128, 32), [(0, 0), (0, 0), (0, 32), (0, 0)], [512, 64, 448]),
+        ((64, 128), [(0, 0), (64, 0), (0, 0)], [64, 448]),
+        ((128, 128), [(0, 0), (0, 0)], [512]),
+    ],
+)
+def test_matmuls_on_different_tiles_of_the_array_run_at_the_same_time(size, positions, apart):
+    chip = dataclasses.replace(TRN2, tensor_limit_window_ps=0)
+
+    trace = simulate(_tiles_of_the_array(positions, size), chip).trace
+
+    starts = trace.times.start[-len(positions) :]
+    cycles = np.rint(np.diff(starts) * chip.tensor_mhz / 1e6).astype(int)
+    assert cycles.tolist() == apart
+
+
+def test_a_matmul_that_waits_for_its_tile_names_the_one_that_has_it():
+    positions = [(0, 0), (0, 32), (0, 0)]
+
+    trace = simulate(_tiles_of_the_array(positions, (128, 32)), TRN2).trace
+
+    first, last = len(trace.queue) - 3, len(trace.queue) - 1
+    assert trace.times.waited_for[last] == first
+    assert WAITS[trace.times.cause[last]] == "queue"
+    assert trace.times.start[last] == trace.times.issued[first]
+
+
+def test_the_vector_engine_starts_before_the_result_of_the_last_instruction_is_there():
+    s = Stream("gen3")
+    tiles = [s.tile((128, 512)) for _ in range(3)]
+    for tile in tiles:
+        s.fill(tile, 1.0)
+
+    times = simulate(s.build(), TRN2).trace.times
+
+    assert np.diff(times.start).tolist() == [round(572e6 / 960)] * 2
+    assert (times.end - times.start).tolist() == [round(656e6 / 960)] * 3

@@ -131,6 +131,18 @@ def test_events_of_one_thread_never_overlap(program):
         assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(spans))
 
 
+def test_matmuls_on_tiles_of_the_array_are_drawn_side_by_side():
+    s = Stream("gen3")
+    weights, moving = s.tile((128, 32), "bfloat16"), s.tile((128, 512), "bfloat16")
+    for column in (0, 32):
+        target = s.tile((32, 512), memory=Memory.PSUM)
+        s.matmul(target, weights, moving, tile_position=(0, column), tile_size=(128, 32))
+
+    events = [e for e in events_of(s.build()) if e["ph"] == "X"]
+
+    assert [e["tid"] % 100 for e in events] == [0, 1]
+
+
 def test_every_thread_with_events_has_a_name():
     events = events_of(tiled_matmul("gen2", "bfloat16", 128, 256, 512), TRN1)
 

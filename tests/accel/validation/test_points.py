@@ -103,7 +103,7 @@ def test_probes_measure_what_the_cost_table_says() -> None:
     assert probes.issue_interval_ns(cold, chip) == pytest.approx(2 * 512 / 2.4, abs=0.002)
     assert probes.issue_interval_ns(warm, chip) == pytest.approx(512 / 2.4, abs=0.001)
     assert probes.duration_ns(probes.copy_from_psum(512), chip) == pytest.approx(
-        (256 + chip.vector_overhead_cycles) / 0.96, abs=0.001
+        (256 + chip.vector_latency_cycles) / 0.96, abs=0.001
     )
 
 
