@@ -42,9 +42,11 @@ class Chip:
     `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
     elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
     `dma_min_element_ps`. `link_bytes_per_us` is a core's share of the links to other chips, one
-    way; a collective takes `collective_fixed_ps`, and `collective_hop_ps` for each step of its
-    algorithm, beside its bytes. `launch_ps` passes before the first instruction of a kernel that is
-    launched alone; it is no part of a kernel inside a larger program.
+    way; a collective takes `collective_fixed_ps`, and for each step of its algorithm
+    `collective_hop_ps`, or `network_hop_ps` to another instance, beside its bytes, which go over
+    `collective_channels`. It goes by a mesh below `collective_mesh_bytes`, by recursive doubling up
+    to `collective_doubling_bytes`, and round a ring above. `launch_ps` passes before the first
+    instruction of a kernel that is launched alone; it is no part of one inside a larger program.
     """
 
     name: str
@@ -94,11 +96,16 @@ class Chip:
     link_bytes_per_us: int
     collective_fixed_ps: int
     collective_hop_ps: int
+    collective_mesh_bytes: int
+    collective_doubling_bytes: int
+    collective_channels: int
+    collective_channel_bytes_per_us: int
+    network_hop_ps: int
     facts: tuple[tuple[str, Fact], ...] = ()
 
     @property
     def nc_version(self) -> str:
-        """The language's name of this generation: gen2, gen3, gen4."""
+        """The language's name of this generation: gen2, gen3, gen4; gen1 is ours."""
         return f"gen{self.generation}"
 
     @property
@@ -171,6 +178,15 @@ _COMMON: dict[str, Fact] = {
     "collective_hop_ps": _published(
         1_500_000, "SDK intranode-collective-comm.rst: 1 to 2 us a hop, the middle"
     ),
+    "collective_mesh_bytes": _published(
+        2**20, "SDK intranode-collective-comm.rst, algorithm summary: a mesh below 1 MB"
+    ),
+    "collective_doubling_bytes": _published(
+        56 * 2**20, "the same: recursive doubling and halving to 56 MB, KangaRing above"
+    ),
+    "network_hop_ps": _published(
+        15_000_000, "SDK collectives.rst L114: about 15 us from HBM to HBM of another instance"
+    ),
     "collective_fixed_ps": _derived(
         3_160_000, "SDK nccom-test page of 2025: 1 KiB all-gather of 32 ranks 6.16 us, less 2 hops"
     ),
@@ -222,6 +238,10 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "hbm_bytes_per_us": _published(410_000, "PERF figure 27: 130.46 GB/s shown as 31.82 %"),
         "hbm_stack_bytes_per_us": _published(410_000, "as above: one core has a stack of its own"),
         "hbm_bytes": _published(16 * 2**30, "SDK trainium.rst: 32 GiB a chip, 2 cores"),
+        "collective_channels": _derived(
+            4, "SDK nccom-test page of 2023: 56.7 GB/s between 2 ranks, over what an engine moves"
+        ),
+        "collective_channel_bytes_per_us": _derived(14_700, "one DMA engine: dma_bytes_per_us"),
         "link_bytes_per_us": _derived(192_000, "SDK trn1-arch.rst: 384 GB/s a chip, 2 cores"),
     },
     "trn2": _COMMON
@@ -274,6 +294,12 @@ _PRESETS: dict[str, dict[str, Fact]] = {
             716_000, "kernel-optimization profiles: bytes over MBU percent; 2.9 TB/s over 4 stacks"
         ),
         "hbm_bytes": _published(12 * 2**30, "SDK trainium2.rst: 96 GiB a chip, 8 cores"),
+        "collective_channels": _assumed(
+            6, "SDK nccom-test page of 2026, no hardware named: 104 GB/s a rank over 17 a channel"
+        ),
+        "collective_channel_bytes_per_us": _assumed(
+            17_000, "DMA-BW: what an engine of trn1 achieves; the pages name no hardware"
+        ),
         "link_bytes_per_us": _derived(160_000, "SDK trainium2.rst: 1.28 TB/s a chip, 8 cores"),
     },
 }
@@ -283,6 +309,24 @@ _PRESETS["inf2"] = _PRESETS["trn1"] | {
     "launch_ps": _assumed(22_000_000, "trn1's value; no inf2 profile is published"),
     "hbm_bytes": _published(16 * 2**30, "SDK inferentia2.rst: 32 GiB a chip, 2 cores"),
     "link_bytes_per_us": _derived(96_000, "SDK inf2-arch.rst: 192 GB/s a chip, 2 cores"),
+}
+
+# No clock, size or DMA rate of NeuronCore-v1 is published, only rates: clocks are those at which an
+# engine as wide as NeuronCore-v2's has the published rate, and the rest is NeuronCore-v2's.
+_PRESETS["inf1"] = _PRESETS["trn1"] | {
+    "generation": _published(1, "SDK inferentia.rst: NeuronCore-v1"),
+    "cores": _published(4, "SDK inferentia.rst: 4 NeuronCores a chip"),
+    "sbuf_partition_bytes": _assumed(192 * 1024, "trn1's value; the size is not published"),
+    "tensor_mhz": _derived(488, "SDK neuron-core-v1.rst: 16 TFLOPS in bf16 and fp16, 128 × 128"),
+    "vector_mhz": _derived(112, "SDK neuron-core-v2.rst: VectorE is 10 times as fast on v2"),
+    "scalar_mhz": _derived(467, "SDK neuron-core-v2.rst: ScalarE is 3 times as fast on v2"),
+    "gpsimd_mhz": _assumed(467, "unused: NeuronCore-v1 has no GpSimd"),
+    "sync_mhz": _published(1000, "SDK profile-schema-reference.rst: base clock 1.0 GHz"),
+    "launch_ps": _assumed(22_000_000, "trn1's value; no inf1 profile is published"),
+    "hbm_bytes_per_us": _derived(13_422, "SDK inferentia.rst: 50 GiB/s a chip, 4 cores"),
+    "hbm_stack_bytes_per_us": _published(53_687, "SDK inferentia.rst: 50 GiB/s a chip, DRAM"),
+    "hbm_bytes": _published(2 * 2**30, "SDK inferentia.rst: 8 GiB a chip, 4 cores"),
+    "link_bytes_per_us": _derived(8_590, "SDK inf1-arch.rst: 32 GiB/s a chip, 4 cores"),
 }
 
 _PRESETS["trn3"] = _PRESETS["trn2"] | {
@@ -319,7 +363,7 @@ def from_facts(name: str, facts: Mapping[str, Fact]) -> Chip:
 
 
 CHIPS: dict[str, Chip] = {
-    name: from_facts(name, _PRESETS[name]) for name in ("trn1", "inf2", "trn2", "trn3")
+    name: from_facts(name, _PRESETS[name]) for name in ("inf1", "trn1", "inf2", "trn2", "trn3")
 }
 
 

@@ -10,7 +10,7 @@ SOURCES = sorted(p for package in ("perfgate", "accel") for p in (ROOT / package
 
 # A module may import from its own layer and from layers further up this list.
 ACCEL_LAYERS = (
-    ("errors", "dtypes", "chip", "accuracy", "program", "program_text", "__init__"),
+    ("errors", "dtypes", "chip", "instances", "accuracy", "program", "program_text", "__init__"),
     ("isa",),
     ("sim",),
     ("nki",),

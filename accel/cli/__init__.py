@@ -387,12 +387,15 @@ def chips(
     provenance: Annotated[
         bool, typer.Option("--provenance", help="Show every number, and where it comes from.")
     ] = False,
+    instances: Annotated[
+        bool, typer.Option("--instances", help="Show machines with such chips, and their links.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the chips there are, and how far their timing is validated."""
     from accel.cli.show import show_chips
 
-    show_chips(name, provenance, as_json)
+    show_chips(name, provenance, instances, as_json)
 
 
 @app.command(epilog="Example: accel validate --json")

@@ -87,7 +87,7 @@ def two_inputs(form: Form, chip: Chip) -> int:
     n = elements(form)
     if any(_in_psum(a) for a in form.accesses if a.mode is Mode.READ):
         return n
-    if chip.generation == 2:
+    if chip.generation <= 2:
         fast = _all_bfloat16(form) and form.attribute("op", "") in _FAST_PAIRS
         return n if fast and all(map(_contiguous_sbuf, form.accesses)) else 2 * n
     return -(-2 * n // _lanes(chip, _all_16_bit(form)))
@@ -96,7 +96,7 @@ def two_inputs(form: Form, chip: Chip) -> int:
 def scalar_then_two(form: Form, chip: Chip) -> int:
     """scalar_tensor_tensor; NeuronCore-v2 is fast for (a − s) × b in bfloat16 only."""
     pair = [a for a in form.accesses if a.role in {"data", "operand1"}]
-    if chip.generation != 2 or any(map(_in_psum, pair)):
+    if chip.generation > 2 or any(map(_in_psum, pair)):
         return two_inputs(form, chip)
     n = elements(form)
     operators = (form.attribute("op0"), form.attribute("op1"))
@@ -107,7 +107,7 @@ def scalar_then_two(form: Form, chip: Chip) -> int:
 def reduction(form: Form, chip: Chip) -> int:
     """One element a cycle; NeuronCore-v2 halves it for bfloat16 sums and maxima."""
     n = elements(form)
-    fast = chip.generation == 2 and form.attribute("op", "") in {"add", "maximum"}
+    fast = chip.generation <= 2 and form.attribute("op", "") in {"add", "maximum"}
     narrow = all(a.layout.dtype == "bfloat16" for a in form.accesses)
     return -(-n // 2) if fast and narrow else n
 

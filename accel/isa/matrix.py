@@ -235,7 +235,7 @@ def matmul_tiling(form: Form, chip: Chip) -> str | None:
         return f"tile_position {position!r} and tile_size {size!r} must be pairs"
     if len(position) != 2 or len(size) != 2:
         return f"tile_position {position} and tile_size {size} must both be pairs"
-    smallest = 64 if chip.generation == 2 else 32
+    smallest = 64 if chip.generation <= 2 else 32
     for axis, start, extent in zip(("row", "column"), position, size, strict=True):
         if extent not in {smallest, 64, _SIDE}:
             return f"tile_size {axis} is {extent}, must be {smallest}, 64 or {_SIDE}"

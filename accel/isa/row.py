@@ -101,5 +101,10 @@ def writes(name: str, memories: tuple[Memory, ...] = ON_CHIP, *, optional: bool 
 
 
 def on(*engines: Engine, since: int = 2) -> dict[int, tuple[Engine, ...]]:
-    """The same engines on every generation from `since` on, the default one first."""
-    return {generation: engines for generation in (2, 3, 4) if generation >= since}
+    """The same engines on every generation from `since` on, the default one first.
+
+    NeuronCore-v1 has what v2 has, on its three engines: it has no GpSimd (SDK neuron-core-v1.rst).
+    """
+    found = {generation: engines for generation in (2, 3, 4) if generation >= since}
+    older = tuple(engine for engine in engines if engine is not Engine.GPSIMD)
+    return {1: older, **found} if since == 2 and older else found

@@ -149,8 +149,14 @@ NkiValidationError = KernelError
 
 
 def get_nc_version() -> nc_version:
-    """The generation the kernel is recorded for."""
-    return nc_version(current().chip.generation)
+    """The generation the kernel is recorded for; KernelError on inf1, which NKI has no name for."""
+    chip = current().chip
+    if chip.generation not in {version.value for version in nc_version}:
+        raise KernelError(
+            f"nki.isa.nc_version has no name for {chip.name}: NKI does not support it",
+            "leave the question out for kernels that run on it",
+        )
+    return nc_version(chip.generation)
 
 
 def get_nc_sub_version() -> int:

@@ -52,7 +52,7 @@ MAX_PROGRAMS = np.iinfo(np.int16).max  # a program's cores are numbered in 16 bi
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 _BROKEN = "a rule of the kernel language or of the machine: change the kernel at this line"
 _MISUSED = "docs/reference/nki.md lists what each call takes"
-_TARGETS = {"gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
+_TARGETS = {"gen1": "inf1", "gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def clock_mhz(chip: Chip, engine: Engine) -> int:
 def costs_of(program: Program, chip: Chip) -> Costs:
     """The cost of every form of a program."""
     names: dict[str, int] = {"": 0}
-    table = [_form_cost(form, chip, names) for form in program.forms]
+    table = [_form_cost(form, chip, names, program.cores) for form in program.forms]
     column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 13).T)
     return Costs(
         queue=column[0].astype(np.int8),
@@ -129,12 +129,12 @@ def costs_of(program: Program, chip: Chip) -> Costs:
     )
 
 
-def _form_cost(form: Form, chip: Chip, tables: dict[str, int]) -> tuple[int, ...]:
+def _form_cost(form: Form, chip: Chip, tables: dict[str, int], cores: int) -> tuple[int, ...]:
     row = isa.row(form.op)
     if is_dma(form):
         return _dma_cost(form, chip)
     if row.across:
-        time = collective_ps(form, chip)
+        time = collective_ps(form, chip, cores)
         return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
     engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)

@@ -156,7 +156,7 @@ X = ("--input", "x=256x512:bfloat16")
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (("scale", *X, "--chip", "trn9"), "unknown chip 'trn9'", "known chips: inf2, trn1"),
+        (("scale", *X, "--chip", "trn9"), "unknown chip 'trn9'", "known chips: inf1, inf2, trn1"),
         (("scale",), "kernel scale needs an argument for x", "--input NAME=SHAPE:DTYPE"),
         (("scale", *X, *X), "argument x is given twice", "once"),
         (("scale", *X, "--arg", "by=2"), "kernel scale has no parameter 'by'", "factor=2.0"),
@@ -214,13 +214,25 @@ def test_chips_are_listed_with_their_facts(capsys: pytest.CaptureFixture[str]) -
 
     assert [line.split()[0] for line in listed.splitlines()] == [
         "chip",
+        "inf1",
         "trn1",
         "inf2",
         "trn2",
         "trn3",
     ]
-    assert {chip["name"] for chip in record} == {"trn1", "inf2", "trn2", "trn3"}
+    assert {chip["name"] for chip in record} == {"inf1", "trn1", "inf2", "trn2", "trn3"}
     assert all(number["source"] for chip in record for number in chip["numbers"].values())
+
+
+def test_machines_are_listed_with_their_chips(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["chips", "trn2", "--instances"])
+    listed = capsys.readouterr().out
+    main(["chips", "trn2", "--json"])
+    (record,) = json.loads(capsys.readouterr().out)["chips"]
+
+    (row,) = [line.split() for line in listed.splitlines() if line.startswith("trn2.48xlarge")]
+    assert " ".join(row) == "trn2.48xlarge 16 trn2 128 4 × 4 torus 1024 3200 Gbit/s"
+    assert [i["chips"] for i in record["instances"]] == [16, 64]
 
 
 def test_validation_shows_every_row_even_without_a_prediction(

@@ -297,10 +297,11 @@ def test_a_collective_takes_hops_and_bytes() -> None:
 
     small, large = latency(1), latency(4096)
     fixed = (TRN2.collective_fixed_ps + 2 * TRN2.collective_hop_ps) / 1e6
-    wire = 3 * 128 * 4096 * 4 / TRN2.link_bytes_per_us
+    # 2 KiB go by a mesh, over two channels; 8 MiB by recursive doubling, over six: two hops each.
+    mesh, doubling = (n * TRN2.collective_channel_bytes_per_us for n in (2, 6))
 
-    assert small == pytest.approx(fixed + 3 * 512 / TRN2.link_bytes_per_us, abs=1e-3)
-    assert large == pytest.approx(fixed + wire, rel=1e-3)
+    assert small == pytest.approx(fixed + 3 * 512 / mesh, abs=1e-3)
+    assert large == pytest.approx(fixed + 3 * 128 * 4096 * 4 / doubling, rel=1e-3)
 
 
 def test_a_group_that_names_more_ranks_than_run_is_an_error() -> None:
