@@ -4,13 +4,14 @@ Layouts. `lhs_t` is the left operand transposed, since the contraction must lie 
 M, N, K; float32, bfloat16 or float16; accumulation in fp32; `out` has the inputs' dtype.
 
 Algorithm. N, M and K are cut into blocks whose operand tiles fit in SBUF together. A result tile
-(128 × 512) accumulates over a K block in one PSUM bank; where K has several blocks, the partial
-sums are added in SBUF in fp32, and where it has one, the block of `rhs` stays for all of M:
+(128 × 512) accumulates over a K block in one PSUM bank, four of them at a time; where K has several
+blocks, the partial sums are added in SBUF in fp32, and where it has one, the block of `rhs` stays
+for all of M:
 
     for each N block:
         for each M block:
             for each K block:  load rhs[K block, N block], lhs_t[K block, M block]
-                for each 128 × 512 result tile:  psum = Σ_k lhs_t[k, m].T @ rhs[k, n];  sum
+                for each four 128 × 512 result tiles:  psum = Σ_k lhs_t[k, m].T @ rhs[k, n];  sum
             store the rows of the M block
 """
 
@@ -34,6 +35,8 @@ TILE_K, TILE_M, TILE_N = 128, 128, 512
 OPERAND_BYTES = 128 * 1024
 # Rows of 2 KiB are what DMA needs to be near its peak rate.
 ROW_BYTES = 2048
+# Half of the banks, so that the others are copied out meanwhile.
+RESULTS_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +74,56 @@ def matmul(lhs_t: Tensor, rhs: Tensor) -> Tensor:
     out = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     k_blocks = spans(k, plan.block_k)
     for columns in spans(n, plan.block_n):
-        kept = _load_block(rhs, k_blocks[0], columns) if len(k_blocks) == 1 else None
+        kept: list[Tensor] | None = None
         for rows in spans(m, plan.block_m):
             sums = [sbuf(extent(r), extent(columns)) for r in spans(extent(rows), TILE_M)]
             for k_block in k_blocks[:-1]:
-                left, right = (
-                    _load_block(x, k_block, s) for x, s in ((lhs_t, rows), (rhs, columns))
-                )
+                left, right = _load_blocks(k_block, (lhs_t, rows), (rhs, columns))
                 _multiply(left, right, sums, sums if k_block.start else None)
-            left = _load_block(lhs_t, k_blocks[-1], rows)
-            right = kept or _load_block(rhs, k_blocks[-1], columns)
+            if kept:
+                (left,) = _load_blocks(k_blocks[-1], (lhs_t, rows))
+            else:
+                left, right = _load_blocks(k_blocks[-1], (lhs_t, rows), (rhs, columns))
+            whole = len(k_blocks) == 1
+            kept = right if whole else None
             results = [like(tile, out.dtype) for tile in sums]
-            _multiply(left, right, results, None if kept else sums)
+            _multiply(left, right, results, None if whole else sums)
             for i, result in enumerate(results):
                 first = rows.start + i * TILE_M
                 nisa.dma_copy(dst=out[first : first + result.shape[0], columns], src=result)
     return out
 
 
-def _load_block(hbm: Tensor, k_block: slice, columns: slice) -> list[Tensor]:
-    return [
-        load(hbm[k_block.start + step.start : k_block.start + step.stop, columns])
-        for step in spans(extent(k_block), TILE_K)
-    ]
+def _load_blocks(k_block: slice, *parts: tuple[Tensor, slice]) -> tuple[list[Tensor], ...]:
+    """The columns of each operand, tile by tile in turn: the first product waits for two tiles."""
+    blocks: tuple[list[Tensor], ...] = tuple([] for _ in parts)
+    for step in spans(extent(k_block), TILE_K):
+        rows = slice(k_block.start + step.start, k_block.start + step.stop)
+        for tiles, (hbm, columns) in zip(blocks, parts, strict=True):
+            tiles.append(load(hbm[rows, columns]))
+    return blocks
 
 
 def _multiply(
     left: list[Tensor], right: list[Tensor], dst: list[Tensor], sums: list[Tensor] | None
 ) -> None:
-    """dst = left.T @ right (+ sums), rows of 128 a tile of `dst`."""
-    for i, rows in enumerate(spans(left[0].shape[1], TILE_M)):
-        for columns in spans(right[0].shape[1], TILE_N):
-            total = psum(extent(rows), extent(columns))
-            for stationary, moving in zip(left, right, strict=True):
+    """dst = left.T @ right (+ sums), rows of 128 a tile of `dst`.
+
+    Several results take a step of K in turn, so the products keep up with tiles that still arrive.
+    """
+    row_tiles = spans(left[0].shape[1], TILE_M)
+    tiles = [
+        (i, rows, columns)
+        for i, rows in enumerate(row_tiles)
+        for columns in spans(right[0].shape[1], TILE_N)
+    ]
+    for first in range(0, len(tiles), RESULTS_AT_A_TIME):
+        group = tiles[first : first + RESULTS_AT_A_TIME]
+        totals = [psum(extent(rows), extent(columns)) for _, rows, columns in group]
+        for stationary, moving in zip(left, right, strict=True):
+            for total, (_, rows, columns) in zip(totals, group, strict=True):
                 nisa.nc_matmul(dst=total, stationary=stationary[:, rows], moving=moving[:, columns])
+        for total, (i, _, columns) in zip(totals, group, strict=True):
             target = dst[i][:, columns]
             if sums is None:
                 nisa.tensor_copy(dst=target, src=total)

@@ -1,9 +1,9 @@
 """Published times of collectives beside ours.
 
 They are of the SDK's page on nccom-test and its history, where no hardware is named: 32 and 64
-ranks make whole trn1.32xlarge instances, and 16 ranks since 2026 are taken for trn2. What the runtime of
-2023 took for a collective beside its bytes was far longer, and it went round a ring only; two rows,
-of 1 KiB, say how long. Only what is larger than 64 KiB says something about the bytes.
+ranks make whole trn1.32xlarge instances, and 16 ranks since 2026 are taken for trn2. What the
+runtime of 2023 took for a collective beside its bytes was far longer, and it went round a ring
+only; two rows, of 1 KiB, say how long. What is larger than 64 KiB says something about the bytes.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accel.chip import CHIPS
+from accel.chip import CHIPS, chip_from_file
+from accel.kernels import KERNELS
+from accel.nki.jit import TensorSpec, trace
 from accel.sim import simulate
 from tests.accel.sim import streams
 
@@ -44,3 +46,32 @@ def test_large_kernels(published_ms, chip, profile, program):
     predicted_ms = simulate(program(), CHIPS[chip], profile).metrics.latency_us / 1000
 
     assert predicted_ms == pytest.approx(published_ms, rel=0.25)
+
+
+ONE_ARRAY = """
+base = "trn2"
+[numbers]
+tensor_mhz = 1000
+tensor_limit_window_ps = 0
+dge_issue_ps = 0
+semaphore_ps = 0
+dma_latency_ps = 100_000
+dma_element_overhead_ps = 0
+dma_engine_step_ps = 0
+dma_bytes_per_us = 76_800
+hbm_bytes_per_us = 1_228_800
+hbm_stack_bytes_per_us = 1_228_800
+"""
+
+
+@pytest.mark.parametrize(("side", "cycles"), [(1024, 67_288), (4096, 4_199_682)])
+def test_products_on_one_array_take_the_cycles_of_a_cycle_level_simulator(tmp_path, side, cycles):
+    """ONNXim with Ramulator, one 128 × 128 array; ours with a memory that is not the limit."""
+    path = tmp_path / "array.toml"
+    path.write_text(ONE_ARRAY)
+    chip, square = chip_from_file(path), TensorSpec((side, side), "bfloat16")
+
+    program = trace(KERNELS["matmul"].kernel, {"lhs_t": square, "rhs": square}, chip)
+    latency_ps = simulate(program, chip).trace.makespan_ps
+
+    assert latency_ps / 1000 == pytest.approx(cycles, rel=0.01)
