@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -174,7 +175,7 @@ class Source:
 class Program:
     """Instructions in program order. Arrays are read-only; `==` compares everything.
 
-    `form`, `core`, `source`: one entry an instruction. `first_operand[i]:first_operand[i + 1]`
+    `storage_class`: equal for storages that differ only in name and core. `form`, `core`, `source`: one entry an instruction. `first_operand[i]:first_operand[i + 1]`
     are instruction i's entries of `storage` and `offset`, in the order of its form's accesses.
     """
 
@@ -190,6 +191,7 @@ class Program:
     first_operand: npt.NDArray[np.int64]
     storage: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
+    storage_class: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.form)
@@ -219,6 +221,27 @@ class Program:
         return str(self.sources[self.source[index]])
 
 
+ClassKey = tuple[Memory, str, tuple[int, ...], Kind, int, int | None]
+
+
+def class_key(storage: Storage) -> ClassKey:
+    """What storages of one class have in common."""
+    return (
+        storage.memory,
+        storage.dtype,
+        storage.shape,
+        storage.kind,
+        storage.start_partition,
+        storage.address,
+    )
+
+
+def classes_of(storages: Iterable[Storage]) -> npt.NDArray[np.int32]:
+    """The class of each storage, numbered as they appear."""
+    index: dict[ClassKey, int] = {}
+    return np.array([index.setdefault(class_key(s), len(index)) for s in storages], np.int32)
+
+
 class Builder:
     """Collects storages and instructions in program order; `build` freezes them.
 
@@ -233,6 +256,8 @@ class Builder:
         self.sources: list[Source] = []
         self._form_index: dict[Form, int] = {}
         self._source_index: dict[tuple[str, int, str], int] = {}
+        self._class_index: dict[ClassKey, int] = {}
+        self._storage_class: list[int] = []
         self.form: list[int] = []
         self.core: list[int] = []
         self.source: list[int] = []
@@ -241,7 +266,16 @@ class Builder:
     def add_storage(self, storage: Storage) -> int:
         """Registers an allocation and returns its number."""
         self.storages.append(storage)
+        self._storage_class.append(self._class(storage))
         return len(self.storages) - 1
+
+    def replace_storage(self, number: int, storage: Storage) -> None:
+        """Puts another storage in the place of one, with the same bytes."""
+        self.storages[number] = storage
+        self._storage_class[number] = self._class(storage)
+
+    def _class(self, storage: Storage) -> int:
+        return self._class_index.setdefault(class_key(storage), len(self._class_index))
 
     def intern_form(self, form: Form) -> int:
         """The number of an equal form, adding it where it is new."""
@@ -284,6 +318,7 @@ class Builder:
             first,
             flat[:, 0].astype(np.int32),
             flat[:, 1].copy(),
+            np.array(self._storage_class, np.int32),
         )
         for array in arrays:
             array.setflags(write=False)

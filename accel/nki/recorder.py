@@ -322,15 +322,16 @@ class Recorder:
 
     def output(self, tensor: Tensor, name: str) -> None:
         """Declares the tensor's storage an output under this name."""
-        storages = self.builder.storages
-        old = storages[tensor.storage]
+        old = self.builder.storages[tensor.storage]
         if old.memory is not Memory.HBM:
             raise KernelError(
                 f"{old.name}: a kernel returns HBM tensors, got {old.memory.value}",
                 "copy it to an nl.shared_hbm tensor and return that",
             )
         if old.kind is Kind.SCRATCH:
-            storages[tensor.storage] = dataclasses.replace(old, kind=Kind.OUTPUT, name=name)
+            self.builder.replace_storage(
+                tensor.storage, dataclasses.replace(old, kind=Kind.OUTPUT, name=name)
+            )
 
     def build(self) -> Program:
         """The frozen program."""

@@ -13,27 +13,35 @@ works once a class and numpy spreads the result.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from accel import isa
 from accel.dtypes import itemsize
-from accel.isa.indirect import Index, index_of
-from accel.program import Access, Form, Kind, Layout, Memory, Mode, Program
+from accel.isa.indirect import index_of
+from accel.program import (
+    Access,
+    ClassKey,
+    Form,
+    Kind,
+    Layout,
+    Memory,
+    Mode,
+    Program,
+    class_key,
+)
+from accel.sim.compiled import compiled
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.int8]
 Shorts = npt.NDArray[np.int16]
+Forms = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 DIMENSIONS = 4
 MEMORIES = tuple(Memory)
 MODES = {Mode.READ: 0, Mode.WRITE: 1, Mode.ACCUMULATE: 2}
-
-_CLASS = attrgetter("memory", "dtype", "shape", "kind", "start_partition", "address")
-_ClassKey = tuple[Memory, str, tuple[int, ...], Kind, int, int | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +53,7 @@ class Stores:
     """
 
     kind: Ints
-    keys: tuple[_ClassKey, ...]
+    keys: tuple[ClassKey, ...]
     memory: Bytes
     partitions: Ints
     partition_bytes: Ints
@@ -75,13 +83,11 @@ class Boxes:
 
 def stores_of(program: Program) -> Stores:
     """The storages of a program as arrays."""
-    index: dict[_ClassKey, int] = {}
-    kind = np.fromiter(
-        (index.setdefault(_CLASS(s), len(index)) for s in program.storages),
-        np.int64,
-        len(program.storages),
-    )
-    keys = tuple(index)
+    kinds, inverse = np.unique(program.storage_class, return_inverse=True)
+    first = np.zeros(len(kinds), np.int64)
+    first[inverse[::-1]] = np.arange(len(inverse))[::-1]
+    kind = inverse.astype(np.int64)
+    keys = tuple(class_key(program.storages[n]) for n in first.tolist())
     grids = [_grid(key) for key in keys]
     rows = np.array([_row(key) for key in keys], np.int64).reshape(-1, 6)[kind]
     return Stores(
@@ -98,7 +104,7 @@ def stores_of(program: Program) -> Stores:
     )
 
 
-def _row(key: _ClassKey) -> tuple[int, int, int, int, int, int]:
+def _row(key: ClassKey) -> tuple[int, int, int, int, int, int]:
     memory, dtype, shape, kind, start_partition, address = key
     width = itemsize(dtype)
     for count in shape[1:]:
@@ -108,7 +114,7 @@ def _row(key: _ClassKey) -> tuple[int, int, int, int, int, int]:
     return MEMORIES.index(memory), shape[0] if shape else 1, width, start_partition, place, given
 
 
-def _grid(key: _ClassKey) -> tuple[list[int], list[int]]:
+def _grid(key: ClassKey) -> tuple[list[int], list[int]]:
     """Strides (bytes) and sizes of the box dimensions; surplus outer dimensions are merged."""
     memory, dtype, shape, *_ = key
     sizes = list(shape) or [1]
@@ -128,36 +134,92 @@ def _grid(key: _ClassKey) -> tuple[list[int], list[int]]:
 
 def boxes_of(program: Program, stores: Stores) -> Boxes:
     """The operands of a program as boxes."""
-    pairs_of = [(form, access) for form in program.forms for access in form.accesses]
-    accesses = [access for _, access in pairs_of]
-    layouts: dict[Layout, int] = {}
-    layout_of = np.array([layouts.setdefault(a.layout, len(layouts)) for a in accesses], np.int64)
-    mode_of = np.array([MODES[a.mode] for a in accesses], np.int8)
-    counts = np.diff(program.first_operand)
-    instruction = np.repeat(np.arange(len(program)), counts)
-    access = _access_numbers(program, counts)
-
-    kinds = stores.kind[program.storage]
-    pairs = layout_of[access] * max(1, len(stores.keys)) + kinds
-    unique, inverse = np.unique(pairs, return_inverse=True)
-    table = list(layouts)
-    extents = np.array(
-        [_extent(table[p // len(stores.keys)], stores, int(p) % len(stores.keys)) for p in unique],
-        np.int64,
-    ).reshape(-1, DIMENSIONS + 4)[inverse]
-    low, high = _intervals(program.offset, extents, stores.strides[kinds], stores.sizes[kinds])
-    indices = [index_of(form, a.role) for form, a in pairs_of]
-    _widen(low, high, indices, access, stores, program.storage)
-    unsure = np.array([_may_keep(form, a) for form, a in pairs_of], np.bool_)
-    return Boxes(
-        program.first_operand.astype(np.int64),
+    accesses = [(form, access) for form in program.forms for access in form.accesses]
+    first_access = np.zeros(len(program.forms) + 1, np.int64)
+    np.cumsum([len(form.accesses) for form in program.forms], out=first_access[1:])
+    numbers = np.zeros((len(accesses), max(1, len(stores.keys))), np.int32)
+    storage, first_operand = (
         program.storage.astype(np.int64),
-        low,
-        high,
-        np.where(unsure[access], 0, extents[:, -1]),
-        mode_of[access],
-        instruction,
+        program.first_operand.astype(np.int64),
     )
+    pair, instruction, pairs = _pairs(
+        program.form, first_operand, first_access, storage, stores.kind, numbers
+    )
+    rows = _extent_rows(accesses, pairs, stores)
+    low, high, touched, mode = _boxes(
+        pair,
+        program.offset,
+        rows,
+        stores.strides[pairs[:, 1]],
+        stores.sizes[pairs[:, 1]],
+    )
+    return Boxes(first_operand, storage, low, high, touched, mode, instruction)
+
+
+@compiled
+def _pairs(
+    form: Forms,
+    first_operand: Ints,
+    first_access: Ints,
+    storage: Ints,
+    kind: Ints,
+    numbers: Forms,
+) -> tuple[Ints, Ints, Ints]:
+    """For each operand its pair of access and class of storage, numbered as they appear, and its
+    instruction; the pairs. `numbers`, by access and class, is zero where a pair has none yet.
+    """
+    pair = np.empty(len(storage), np.int64)
+    instruction = np.empty(len(storage), np.int64)
+    pairs = np.empty((256, 2), np.int64)
+    count = 0
+    for i in range(len(form)):
+        begin = first_operand[i]
+        shift = first_access[form[i]] - begin
+        for k in range(begin, first_operand[i + 1]):
+            a, c = k + shift, kind[storage[k]]
+            if numbers[a, c] == 0:
+                if count == len(pairs):
+                    pairs = np.concatenate((pairs, np.empty_like(pairs)))
+                pairs[count, 0], pairs[count, 1] = a, c
+                count += 1
+                numbers[a, c] = count
+            pair[k], instruction[k] = numbers[a, c] - 1, i
+    return pair, instruction, pairs[:count].copy()
+
+
+# Columns of a pair's row after the extents of its dimensions: whether its pattern leaves the grid,
+# bytes before the offset, span in bytes, bytes touched, mode, and what an index may choose: nothing,
+# all, or all of each partition (then the bytes of one).
+_IRREGULAR, _BEFORE, _SPAN, _TOUCHED, _MODE, _FREE, _COLUMNS = range(DIMENSIONS, DIMENSIONS + 7)
+_FIXED, _ANYWHERE = 0, -1
+
+
+def _extent_rows(accesses: list[tuple[Form, Access]], pairs: Ints, stores: Stores) -> Ints:
+    """What the boxes of a pair of access and class of storage have in common."""
+    extents: dict[tuple[Layout, int], list[int]] = {}
+    rows = np.zeros((len(pairs), _COLUMNS), np.int64)
+    for n, (number, kind) in enumerate(pairs.tolist()):
+        form, access = accesses[number]
+        key = (access.layout, kind)
+        if key not in extents:
+            extents[key] = _extent(access.layout, stores, kind)
+        rows[n, : _TOUCHED + 1] = extents[key]
+        if _may_keep(form, access):
+            rows[n, _TOUCHED] = 0
+        rows[n, _MODE], rows[n, _FREE] = MODES[access.mode], _chosen(form, access, stores, kind)
+    return rows
+
+
+def _chosen(form: Form, access: Access, stores: Stores, kind: int) -> int:
+    """What an index can choose of a storage: on-chip the rest of each partition (of all partitions
+    where it steps by partitions), the whole tensor in HBM.
+    """
+    index = index_of(form, access.role)
+    if index is None or not index.step:
+        return _FIXED
+    width = _partition_stride(stores, kind)
+    inside = stores.keys[kind][0] is not Memory.HBM and index.step % max(width, 1) != 0
+    return width if inside else _ANYWHERE
 
 
 def _may_keep(form: Form, access: Access) -> bool:
@@ -169,34 +231,45 @@ def _may_keep(form: Form, access: Access) -> bool:
     return partial or skips or index_of(form, access.role) is not None
 
 
-def _widen(
-    low: Ints,
-    high: Ints,
-    indices: list[Index | None],
-    access: Ints,
-    stores: Stores,
-    storage: npt.NDArray[np.int32],
-) -> None:
-    """Boxes of all an index can choose: on-chip the rest of each partition (of all partitions
-    where it steps by partitions), the whole tensor in HBM."""
-    steps = np.array([0 if index is None else index.step for index in indices], np.int64)[access]
-    moved = np.flatnonzero(steps)
-    kinds, width = stores.kind[storage[moved]], stores.partition_bytes[storage[moved]]
-    strides, last = stores.strides[kinds], stores.sizes[kinds] - 1
-    inside = stores.memory[storage[moved]] != MEMORIES.index(Memory.HBM)
-    inside &= steps[moved] % np.maximum(width, 1) != 0
-    free = ~inside[:, None] | (strides < width[:, None])
-    low[moved] = np.where(free, 0, low[moved])
-    high[moved] = np.where(free, last, high[moved])
+@compiled
+def _boxes(
+    pair: Ints, offset: Ints, rows: Ints, strides: Ints, sizes: Ints
+) -> tuple[Ints, Ints, Ints, Bytes]:
+    """Closed intervals a dimension of each operand, the bytes it touches, and its mode.
 
-
-def _access_numbers(program: Program, counts: Ints) -> Ints:
-    """For each operand, the number of its access in the list over all forms."""
-    first_access = np.zeros(len(program.forms) + 1, np.int64)
-    np.cumsum([len(form.accesses) for form in program.forms], out=first_access[1:])
-    within = np.arange(len(program.storage)) - np.repeat(program.first_operand[:-1], counts)
-    numbers: Ints = np.repeat(first_access[program.form], counts) + within
-    return numbers
+    `rows`, `strides` and `sizes` by pair. A pattern that leaves the grid gets flat intervals.
+    """
+    dimensions = strides.shape[1]
+    low = np.empty((len(pair), dimensions), np.int64)
+    high = np.empty((len(pair), dimensions), np.int64)
+    touched = np.empty(len(pair), np.int64)
+    mode = np.empty(len(pair), np.int8)
+    for k in range(len(pair)):
+        p = pair[k]
+        touched[k], mode[k] = rows[p, _TOUCHED], rows[p, _MODE]
+        begin = offset[k] - rows[p, _BEFORE]
+        rest, flat = begin, rows[p, _IRREGULAR] != 0
+        for d in range(dimensions):
+            at = 0
+            if sizes[p, d] > 1:
+                at = rest if d == dimensions - 1 else rest // strides[p, d]
+                rest -= at * strides[p, d]
+            low[k, d], high[k, d] = at, at + rows[p, d] - 1
+            flat = flat or high[k, d] >= sizes[p, d]
+        if flat:
+            end, inside = begin + rows[p, _SPAN] - 1, True
+            for d in range(dimensions):
+                last = end // strides[p, d] % sizes[p, d]
+                same = low[k, d] == last
+                high[k, d] = last if inside else sizes[p, d] - 1
+                if not inside:
+                    low[k, d] = 0
+                inside = inside and same
+        if rows[p, _FREE] != _FIXED:
+            for d in range(dimensions):
+                if rows[p, _FREE] == _ANYWHERE or strides[p, d] < rows[p, _FREE]:
+                    low[k, d], high[k, d] = 0, sizes[p, d] - 1
+    return low, high, touched, mode
 
 
 def _extent(layout: Layout, stores: Stores, kind: int) -> list[int]:
@@ -241,24 +314,3 @@ def _partition_stride(stores: Stores, kind: int) -> int:
     for count in shape[1:]:
         width *= count
     return width
-
-
-def _intervals(offset: Ints, extents: Ints, strides: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Closed intervals a dimension from the offset; flat ones where the pattern leaves the grid."""
-    first = offset - extents[:, DIMENSIONS + 1]
-    low = first[:, None] // strides % sizes
-    high = low + extents[:, :DIMENSIONS] - 1
-    flat = (high >= sizes).any(axis=1) | (extents[:, DIMENSIONS] != 0)
-    if flat.any():
-        last = (first + extents[:, DIMENSIONS + 2] - 1)[flat]
-        end = last[:, None] // strides[flat] % sizes[flat]
-        start, size = low[flat], sizes[flat]
-        inside = np.ones(len(start), np.bool_)
-        for d in range(DIMENSIONS):
-            same = start[:, d] == end[:, d]
-            lower = np.where(inside, start[:, d], 0)
-            upper = np.where(inside, end[:, d], size[:, d] - 1)
-            inside &= same
-            start[:, d], end[:, d] = lower, upper
-        low[flat], high[flat] = start, end
-    return np.ascontiguousarray(low), np.ascontiguousarray(high)

@@ -21,7 +21,7 @@ from accel import isa
 from accel.program import Memory, Program
 from accel.sim.compiled import compiled
 from accel.sim.geometry import DIMENSIONS, MEMORIES, Boxes, Bytes, Flags, Ints, Shorts, Stores
-from accel.sim.queues import QUEUES_PER_CORE, in_order_queues
+from accel.sim.queues import QUEUES_PER_CORE, by_queue, in_order_queues
 
 RAW, WAR, WAW, SPACE, ORDER = 0, 1, 2, 3, 4
 CAUSES = ("raw", "war", "waw", "space", "order")
@@ -71,7 +71,7 @@ def hazards_of(
         stores.given,
         taken[0],
         taken[1],
-        _positions(queue),
+        _positions(queue, program.cores * QUEUES_PER_CORE),
         _stateful(program),
         ahead,
     )
@@ -86,12 +86,11 @@ def _stateful(program: Program) -> Flags:
     return result
 
 
-def _positions(queue: Shorts) -> Ints:
+def _positions(queue: Shorts, queues: int) -> Ints:
     """The place of each instruction in its queue."""
-    order = np.argsort(queue, kind="stable")
-    first = np.searchsorted(queue[order], queue[order])
+    order, first = by_queue(queue, queues)
     result = np.empty(len(queue), np.int64)
-    result[order] = np.arange(len(queue)) - first
+    result[order] = np.arange(len(queue)) - first[queue[order]]
     return result
 
 

@@ -23,7 +23,18 @@ import numpy as np
 from accel.chip import Chip
 from accel.dtypes import itemsize
 from accel.errors import KernelError
-from accel.program import Access, Engine, Form, Kind, Layout, Memory, Mode, Program, Storage
+from accel.program import (
+    Access,
+    Engine,
+    Form,
+    Kind,
+    Layout,
+    Memory,
+    Mode,
+    Program,
+    Storage,
+    classes_of,
+)
 from accel.sim.geometry import MEMORIES, MODES, Boxes, Flags, Ints, Stores, boxes_of, stores_of
 from accel.sim.placement import (
     ADDRESS,
@@ -121,7 +132,9 @@ def addressed(placed: Placed) -> Program:
         dataclasses.replace(storage, address=int(address)) if address >= 0 else storage
         for storage, address in zip(placed.program.storages, placed.address, strict=True)
     )
-    return dataclasses.replace(placed.program, storages=storages)
+    return dataclasses.replace(
+        placed.program, storages=storages, storage_class=classes_of(storages)
+    )
 
 
 def _pools(program: Program, chip: Chip) -> list[_Pool]:
@@ -425,6 +438,7 @@ def _rewritten(
     rewritten = dataclasses.replace(
         program,
         storages=tuple(number.storages),
+        storage_class=classes_of(number.storages),
         forms=tuple(index),
         form=np.insert(program.form, before, form_numbers)[kept],
         core=np.insert(program.core, before, program.core[before])[kept],

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel.program import Engine
+from accel.sim.compiled import compiled
 
 
 class Queue(IntEnum):
@@ -56,3 +57,19 @@ def queue_label(queue: int) -> str:
     core, local = divmod(queue, QUEUES_PER_CORE)
     name = Queue(local).name.lower()
     return f"core {core} {name}" if core else name
+
+
+@compiled
+def by_queue(
+    queue: npt.NDArray[np.int16], queues: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Instructions by queue, each queue's in program order, and where in that each queue begins."""
+    first = np.zeros(queues + 1, np.int64)
+    for q in queue:
+        first[q + 1] += 1
+    first = first.cumsum()
+    order, at = np.empty(len(queue), np.int64), first[:-1].copy()
+    for i in range(len(queue)):
+        order[at[queue[i]]] = i
+        at[queue[i]] += 1
+    return order, first

@@ -18,10 +18,10 @@ import numpy as np
 from accel.chip import Chip
 from accel.program import Program
 from accel.sim.compiled import compiled
-from accel.sim.geometry import Bytes, Ints, Shorts
+from accel.sim.geometry import Bytes, Forms, Ints, Shorts
 from accel.sim.hazards import CAUSES, ORDER, Hazards
 from accel.sim.machine import ALL_CELLS, Costs, to_ps
-from accel.sim.queues import QUEUES_PER_CORE
+from accel.sim.queues import QUEUES_PER_CORE, by_queue
 
 # Beside the hazard causes: why an instruction could not start earlier.
 QUEUE, NOTHING = 5, 6
@@ -60,67 +60,69 @@ def schedule(
     ahead: int = 1,
 ) -> Schedule:
     """`queue` and `partition` (first physical partition of a transfer) are one an instruction."""
-    form = program.form
-    order = np.argsort(queue, kind="stable")
-    first = np.searchsorted(queue[order], np.arange(program.cores * QUEUES_PER_CORE + 1))
+    order, first = by_queue(queue, program.cores * QUEUES_PER_CORE)
     work = np.stack(
         (
-            costs.issue[form],
-            costs.latency[form],
-            costs.table[form],
-            costs.dma_work[form],
-            partition,
-            costs.dma_partitions[form],
-            costs.rows[form],
-            costs.read_bytes[form] + costs.write_bytes[form],
-            costs.cells[form],
+            costs.issue,
+            costs.latency,
+            costs.table,
+            costs.dma_work,
+            costs.dma_partitions,
+            costs.rows,
+            costs.read_bytes + costs.write_bytes,
+            costs.cells,
         ),
         axis=1,
     )
     count = len(program)
-    times = np.zeros((count, 6), np.int64)
-    times[:, _END] = -1
-    waited_for = np.full(count, -1, np.int64)
+    start, issued, moving, moved, busy = (np.zeros(count, np.int64) for _ in range(5))
+    end, waited_for, behind = (np.full(count, -1, np.int64) for _ in range(3))
     cause = np.full(count, NOTHING, np.int8)
-    behind = np.full(count, -1, np.int64)
-    queues = np.full((len(first) - 1, 4), -1, np.int64)
-    queues[:, _HEAD] = first[:-1]
-    queues[:, _FREE] = queues[:, _LOADED] = 0
     _run(
+        program.form,
+        work,
+        partition,
         order,
         first,
-        work,
-        chip.activation_table_load_ps,
-        (hazards.first, hazards.earlier),
-        hazards.cause,
-        chip.semaphore_ps,
-        to_ps(chip.min_issue_cycles, chip.tensor_mhz),
+        (hazards.first, hazards.earlier, hazards.cause),
+        (
+            chip.activation_table_load_ps,
+            chip.semaphore_ps,
+            to_ps(chip.min_issue_cycles, chip.tensor_mhz),
+        ),
         ahead,
-        queues,
-        np.tile(np.array((0, -1), np.int64), (program.cores, ALL_CELLS.bit_length(), 1)),
-        np.zeros((program.cores, chip.dma_engines, 2), np.int64),
-        (max(1, chip.partitions // chip.dma_engines), chip.dma_engine_step_ps),
-        _idle_stacks(program.cores, chip),
-        (chip.cores_per_stack, chip.hbm_stack_bytes_per_us),
-        _unused(program.cores),
+        (
+            np.zeros((program.cores, chip.dma_engines, 2), np.int64),
+            _idle_stacks(program.cores, chip),
+        ),
+        (
+            max(1, chip.partitions // chip.dma_engines),
+            chip.dma_engine_step_ps,
+            chip.cores_per_stack,
+            chip.hbm_stack_bytes_per_us,
+        ),
+        (_idle_array(program.cores), _unused(program.cores)),
+        bool(((costs.cells != 0) & (costs.cells != ALL_CELLS)).any()),
         (
             chip.tensor_limit_window_ps,
             chip.tensor_limit_window_ps * chip.partitions * chip.tensor_limit_percent // 100,
         ),
-        times,
-        waited_for,
+        (start, issued, end),
+        (moving, moved, busy),
+        (waited_for, behind),
         cause,
-        behind,
     )
-    start, issued, end, moving, moved, moving_work = (np.ascontiguousarray(c) for c in times.T)
-    return Schedule(start, issued, end, moving, moved, moving_work, waited_for, cause, behind)
+    return Schedule(start, issued, end, moving, moved, busy, waited_for, cause, behind)
 
 
-# Columns of an instruction's costs, of its times, of a queue's state, and of a tensor engine's use.
-_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITION, _PARTITIONS, _ROWS, _BYTES, _CELLS = range(9)
-_START, _ISSUED, _END, _MOVING, _MOVED, _MOVE_WORK = range(6)
-_HEAD, _FREE, _PREVIOUS, _LOADED = range(4)
+# Columns of a form's costs, and of a tensor engine's use.
+_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITIONS, _ROWS, _BYTES, _CELLS = range(8)
 _WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
+
+
+def _idle_array(cores: int) -> Ints:
+    """For each square of each core's array when it is free, and the matmul that has it last."""
+    return np.tile(np.array((0, -1), np.int64), (cores, ALL_CELLS.bit_length(), 1))
 
 
 def _idle_stacks(cores: int, chip: Chip) -> Ints:
@@ -140,33 +142,30 @@ def _unused(cores: int) -> Ints:
 @compiled
 def _when_ready(
     i: int,
-    blocker: Ints,
+    form: Forms,
     work: Ints,
-    times: Ints,
-    edges: tuple[Ints, Ints],
-    causes: Bytes,
+    edges: tuple[Ints, Ints, Bytes],
+    ends: Ints,
+    starts: Ints,
     signal: int,
 ) -> tuple[int, int, int]:
     """When everything that instruction i waits for is done, why not earlier, and because of whom.
 
-    −1 while something it waits for has not started yet; `blocker` remembers what.
+    −1 while something it waits for has not started yet: that is the last in the answer.
     """
-    first, earlier = edges
-    if blocker[i] >= 0 and times[blocker[i], _END] < 0:
-        return -1, NOTHING, -1
-    blocker[i] = -1
+    first, earlier, causes = edges
     time, why, whom = 0, NOTHING, -1
     for e in range(first[i], first[i + 1]):
-        end = times[earlier[e], _END]
+        other = earlier[e]
+        end = ends[other]
         if end < 0:
-            blocker[i] = earlier[e]
-            return -1, NOTHING, -1
+            return -1, NOTHING, other
         if causes[e] == ORDER:
-            end = times[earlier[e], _ISSUED]
-        elif work[earlier[e], _PARTITIONS] == 0:
+            end = starts[other]
+        elif work[form[other], _PARTITIONS] == 0:
             end += signal
         if end > time:
-            time, why, whom = end, causes[e], earlier[e]
+            time, why, whom = end, causes[e], other
     return time, why, whom
 
 
@@ -198,31 +197,30 @@ def _limited_ps(time: int, issue: int, rows: int, use: Ints, limit: tuple[int, i
 def _move_data(
     i: int,
     time: int,
-    work: Ints,
-    times: Ints,
-    servers: Ints,
+    costs: Ints,
+    at: int,
     core: int,
-    spread: tuple[int, int],
-    stacks: Ints,
-    share: tuple[int, int],
+    served: tuple[Ints, Ints],
+    rates: tuple[int, int, int, int],
+    data: tuple[Ints, Ints, Ints],
 ) -> int:
-    """Queues a transfer's data at the DMA engines of its partitions and at the core's HBM stack.
-
-    `spread`: partitions an engine, and how much later than the engine before each of them is told.
-    `share`: cores a stack, and its bytes per microsecond.
+    """Queues a transfer's data at the DMA engines of its partitions, from partition `at` on, and at
+    the core's HBM stack. `rates`: partitions an engine, how much later than the engine before each
+    of them is told, cores a stack, and its bytes per microsecond.
 
     Returns the transfer that the engine or stack which ends last was busy with before, −1 if it
     was idle.
     """
-    partitions_per_engine, step = spread
-    stack, triggered = core // share[0], time
+    servers, stacks = served
+    partitions_per_engine, step, cores_per_stack, stack_rate = rates
+    stack, triggered = core // cores_per_stack, time
     moving, moved, busy, whom = -1, time, 0, -1
-    at, stop = work[i, _PARTITION], work[i, _PARTITION] + work[i, _PARTITIONS]
+    stop = at + costs[_PARTITIONS]
     while at < stop:
         server = at // partitions_per_engine % servers.shape[1]
         upto = min(stop, (at // partitions_per_engine + 1) * partitions_per_engine)
         begin = max(time, servers[core, server, 0])
-        done = begin + (upto - at) * work[i, _WORK]
+        done = begin + (upto - at) * costs[_WORK]
         if done > moved:
             moved = done
             whom = servers[core, server, 1] if begin > time else -1
@@ -232,12 +230,11 @@ def _move_data(
         servers[core, server, 0], servers[core, server, 1] = done, i
         at = upto
     begin = max(triggered, stacks[stack, 0])
-    done = begin + work[i, _BYTES] * 1_000_000 // share[1]
+    done = begin + costs[_BYTES] * 1_000_000 // stack_rate
     if done > moved:
         moved, whom = done, stacks[stack, 1] if begin > triggered else -1
     stacks[stack, 0], stacks[stack, 1] = done, i
-    times[i, _MOVING], times[i, _MOVED], times[i, _MOVE_WORK] = moving, moved, busy
-    times[i, _END] = moved + work[i, _LATENCY]
+    data[0][i], data[1][i], data[2][i] = moving, moved, busy
     return whom
 
 
@@ -252,128 +249,95 @@ def _array_free(cells: int, array: Ints) -> tuple[int, int]:
 
 
 @compiled
-def _next_of(
-    q: int,
-    heads: tuple[Ints, Ints],
-    work: Ints,
-    times: Ints,
-    edges: tuple[Ints, Ints],
-    causes: Bytes,
-    signal: int,
-    ahead: int,
-    queues: Ints,
-    array: Ints,
-    ready: Ints,
-    blocker: Ints,
-    waited_for: Ints,
-    cause: Bytes,
-) -> tuple[int, int, bool]:
-    """When a queue can start which instruction next (−1: none yet), and whether that may change
-    before the queue starts anything: something at its head waits for what has not started.
-    """
-    order, first = heads
-    best, chosen, waiting = -1, -1, False
-    for at in range(queues[q, _HEAD], min(first[q + 1], queues[q, _HEAD] + ahead)):
-        head = order[at]
-        if times[head, _END] >= 0:
-            continue
-        if ready[head] < 0:
-            time, why, whom = _when_ready(head, blocker, work, times, edges, causes, signal)
-            ready[head], cause[head], waited_for[head] = time, why, whom
-        if ready[head] < 0:
-            waiting = True
-            continue
-        time = max(ready[head], queues[q, _FREE])
-        if work[head, _CELLS] != 0:
-            time = max(time, _array_free(work[head, _CELLS], array)[0])
-        if chosen < 0 or time < best:
-            chosen, best = head, time
-    return best, chosen, waiting
-
-
-@compiled
 def _run(
+    form: Forms,
+    work: Ints,
+    partition: Ints,
     order: Ints,
     first: Ints,
-    work: Ints,
-    table_load: int,
-    edges: tuple[Ints, Ints],
-    causes: Bytes,
-    signal: int,
-    dispatch: int,
+    edges: tuple[Ints, Ints, Bytes],
+    fixed: tuple[int, int, int],
     ahead: int,
-    queues: Ints,
-    array: Ints,
-    servers: Ints,
-    spread: tuple[int, int],
-    stacks: Ints,
-    share: tuple[int, int],
-    use: Ints,
+    served: tuple[Ints, Ints],
+    rates: tuple[int, int, int, int],
+    engines: tuple[Ints, Ints],
+    tiled: bool,
     limit: tuple[int, int],
-    times: Ints,
-    waited_for: Ints,
+    times: tuple[Ints, Ints, Ints],
+    data: tuple[Ints, Ints, Ints],
+    after: tuple[Ints, Ints],
     cause: Bytes,
-    behind: Ints,
 ) -> None:
     """Starts the earliest of all that can start, again and again. `order[first[q]:first[q + 1]]` is
     queue q, of which any can be next that is less than `ahead` places behind the first one left.
+
+    A queue's next instruction and its time are kept until the queue starts one, or what its head
+    waits for has started. `tiled`: whether matmuls share the tensor engine's array.
     """
-    queues_per_core = len(queues) // len(servers)
+    table_load, signal, dispatch = fixed
+    starts, issues, ends = times
+    waited_for, behind = after
+    array, use = engines
+    queues_per_core = (len(first) - 1) // len(array)
+    used = np.flatnonzero(first[1:] > first[:-1])
+    head, free = first[:-1].copy(), np.zeros(len(first) - 1, np.int64)
+    previous, loaded = np.full(len(head), -1, np.int64), np.zeros(len(head), np.int64)
     ready = np.full(len(order), -1, np.int64)
-    blocker = np.full(len(order), -1, np.int64)
-    next_time = np.full(len(queues), -1, np.int64)
-    next_of = np.full(len(queues), -1, np.int64)
-    known = np.zeros(len(queues), np.bool_)
+    next_time, next_of = np.zeros(len(head), np.int64), np.full(len(head), -1, np.int64)
+    held_by, settled = np.full(len(head), -1, np.int64), np.zeros(len(head), np.bool_)
     for _ in range(len(order)):
         chosen, best, i = -1, -1, -1
-        for q in range(len(queues)):
-            if not known[q]:
-                time, head, waiting = _next_of(
-                    q,
-                    (order, first),
-                    work,
-                    times,
-                    edges,
-                    causes,
-                    signal,
-                    ahead,
-                    queues,
-                    array[q // queues_per_core],
-                    ready,
-                    blocker,
-                    waited_for,
-                    cause,
-                )
-                next_time[q], next_of[q], known[q] = time, head, not waiting
-            time, head = next_time[q], next_of[q]
-            if head >= 0 and (chosen < 0 or time < best or (time == best and head < i)):
-                chosen, best, i = q, time, head
-        core = chosen // queues_per_core
-        known[chosen] = False
-        if best > ready[i] or (queues[chosen, _FREE] == best and queues[chosen, _PREVIOUS] >= 0):
-            cause[i], waited_for[i] = QUEUE, queues[chosen, _PREVIOUS]
-        taken = work[i, _ISSUE]
-        extra = 0
-        if work[i, _TABLE] > 0 and work[i, _TABLE] != queues[chosen, _LOADED]:
-            queues[chosen, _LOADED], extra = work[i, _TABLE], table_load
-        if work[i, _CELLS] != 0:
-            emptied, holder = _array_free(work[i, _CELLS], array[core])
-            if emptied == best:
+        for q in used:
+            if held_by[q] >= 0:
+                if ends[held_by[q]] < 0:
+                    continue
+                held_by[q] = -1
+            if not settled[q]:
+                settled[q], next_of[q] = True, -1
+                for at in range(head[q], min(first[q + 1], head[q] + ahead)):
+                    h = order[at]
+                    if ends[h] >= 0:
+                        continue
+                    if ready[h] < 0:
+                        time, why, whom = _when_ready(h, form, work, edges, ends, issues, signal)
+                        if time < 0:
+                            settled[q] = False
+                            if ahead == 1:
+                                held_by[q] = whom
+                            continue
+                        ready[h], cause[h], waited_for[h] = time, why, whom
+                    time = max(ready[h], free[q])
+                    if tiled and work[form[h], _CELLS] != 0:
+                        squares = array[q // queues_per_core]
+                        time = max(time, _array_free(work[form[h], _CELLS], squares)[0])
+                    if next_of[q] < 0 or time < next_time[q]:
+                        next_of[q], next_time[q] = h, time
+            h = next_of[q]
+            if h >= 0 and (chosen < 0 or next_time[q] < best or (next_time[q] == best and h < i)):
+                chosen, best, i = q, next_time[q], h
+        core, costs = chosen // queues_per_core, work[form[i]]
+        settled[chosen], next_of[chosen] = False, -1
+        if best > ready[i] or (free[chosen] == best and previous[chosen] >= 0):
+            cause[i], waited_for[i] = QUEUE, previous[chosen]
+        taken, extra = costs[_ISSUE], 0
+        if costs[_TABLE] > 0 and costs[_TABLE] != loaded[chosen]:
+            loaded[chosen], extra = costs[_TABLE], table_load
+        if costs[_ROWS] > 0 and limit[0] > 0:
+            extra = _limited_ps(best, taken, costs[_ROWS], use[core], limit)
+        starts[i], issues[i], ends[i] = best, best + taken + extra, best + costs[_LATENCY] + extra
+        data[0][i], data[1][i] = best, ends[i]
+        free[chosen], previous[chosen] = issues[i], i
+        if tiled and costs[_CELLS] != 0:
+            # Another matmul can start as soon as it finds its squares of the array free.
+            emptied, holder = _array_free(costs[_CELLS], array[core])
+            if emptied == best and holder >= 0:
                 cause[i], waited_for[i] = QUEUE, holder
-            if limit[0] > 0:
-                extra = _limited_ps(best, taken, work[i, _ROWS], use[core], limit)
             for c in range(array.shape[1]):
-                if work[i, _CELLS] >> c & 1:
-                    array[core, c, 0], array[core, c, 1] = best + taken + extra, i
-        end, issued = best + work[i, _LATENCY] + extra, best + taken + extra
-        times[i, _START], times[i, _ISSUED], times[i, _END] = best, issued, end
-        times[i, _MOVING], times[i, _MOVED] = best, end
-        # Another matmul can start as soon as it finds its squares of the array free.
-        free = issued if work[i, _CELLS] == 0 else min(issued, best + dispatch)
-        queues[chosen, _FREE], queues[chosen, _PREVIOUS] = free, i
-        while queues[chosen, _HEAD] < first[chosen + 1] and (
-            times[order[queues[chosen, _HEAD]], _END] >= 0
-        ):
-            queues[chosen, _HEAD] += 1
-        if work[i, _PARTITIONS] > 0:
-            behind[i] = _move_data(i, best, work, times, servers, core, spread, stacks, share)
+                if costs[_CELLS] >> c & 1:
+                    array[core, c, 0], array[core, c, 1] = issues[i], i
+            free[chosen] = min(issues[i], best + dispatch)
+        if costs[_PARTITIONS] > 0:
+            behind[i] = _move_data(i, best, costs, partition[i], core, served, rates, data)
+            ends[i] = data[1][i] + costs[_LATENCY]
+        while head[chosen] < first[chosen + 1] and ends[order[head[chosen]]] >= 0:
+            head[chosen] += 1
