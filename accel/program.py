@@ -175,8 +175,9 @@ class Source:
 class Program:
     """Instructions in program order. Arrays are read-only; `==` compares everything.
 
-    `storage_class`: equal for storages that differ only in name and core. `form`, `core`, `source`: one entry an instruction. `first_operand[i]:first_operand[i + 1]`
-    are instruction i's entries of `storage` and `offset`, in the order of its form's accesses.
+    `storage_class`: equal for storages that differ only in name and core. `form`, `core`, `source`:
+    one entry an instruction. `first_operand[i]:first_operand[i + 1]` are instruction i's entries of
+    `storage` and `offset`, in the order of its form's accesses.
     """
 
     name: str

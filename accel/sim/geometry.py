@@ -66,7 +66,8 @@ class Stores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boxes:
-    """One row an operand. `touched` is the bytes it is sure to touch, at most the box's volume.
+    """One row an operand. `corners` are the lower and the upper ends of its box; `touched` is the
+    bytes it is sure to touch, at most the box's volume.
 
     `first_operand` and `storage` repeat the program's in the one integer type (and writable) that
     the loops are compiled for.
@@ -74,11 +75,20 @@ class Boxes:
 
     first_operand: Ints
     storage: Ints
-    low: Ints
-    high: Ints
+    corners: Ints
     touched: Ints
     mode: Bytes
     instruction: Ints
+
+    @property
+    def low(self) -> Ints:
+        """The lower ends of each box."""
+        return self.corners[:, 0]
+
+    @property
+    def high(self) -> Ints:
+        """The upper ends of each box."""
+        return self.corners[:, 1]
 
 
 def stores_of(program: Program) -> Stores:
@@ -146,14 +156,14 @@ def boxes_of(program: Program, stores: Stores) -> Boxes:
         program.form, first_operand, first_access, storage, stores.kind, numbers
     )
     rows = _extent_rows(accesses, pairs, stores)
-    low, high, touched, mode = _boxes(
+    corners, touched, mode = _boxes(
         pair,
         program.offset,
         rows,
         stores.strides[pairs[:, 1]],
         stores.sizes[pairs[:, 1]],
     )
-    return Boxes(first_operand, storage, low, high, touched, mode, instruction)
+    return Boxes(first_operand, storage, corners, touched, mode, instruction)
 
 
 @compiled
@@ -188,8 +198,8 @@ def _pairs(
 
 
 # Columns of a pair's row after the extents of its dimensions: whether its pattern leaves the grid,
-# bytes before the offset, span in bytes, bytes touched, mode, and what an index may choose: nothing,
-# all, or all of each partition (then the bytes of one).
+# bytes before the offset, span in bytes, bytes touched, mode, and what an index may choose:
+# nothing, all, or all of each partition (then the bytes of one).
 _IRREGULAR, _BEFORE, _SPAN, _TOUCHED, _MODE, _FREE, _COLUMNS = range(DIMENSIONS, DIMENSIONS + 7)
 _FIXED, _ANYWHERE = 0, -1
 
@@ -234,18 +244,17 @@ def _may_keep(form: Form, access: Access) -> bool:
 @compiled
 def _boxes(
     pair: Ints, offset: Ints, rows: Ints, strides: Ints, sizes: Ints
-) -> tuple[Ints, Ints, Ints, Bytes]:
+) -> tuple[Ints, Ints, Bytes]:
     """Closed intervals a dimension of each operand, the bytes it touches, and its mode.
 
     `rows`, `strides` and `sizes` by pair. A pattern that leaves the grid gets flat intervals.
     """
     dimensions = strides.shape[1]
-    low = np.empty((len(pair), dimensions), np.int64)
-    high = np.empty((len(pair), dimensions), np.int64)
+    corners = np.empty((len(pair), 2, dimensions), np.int64)
     touched = np.empty(len(pair), np.int64)
     mode = np.empty(len(pair), np.int8)
     for k in range(len(pair)):
-        p = pair[k]
+        p, low, high = pair[k], corners[k, 0], corners[k, 1]
         touched[k], mode[k] = rows[p, _TOUCHED], rows[p, _MODE]
         begin = offset[k] - rows[p, _BEFORE]
         rest, flat = begin, rows[p, _IRREGULAR] != 0
@@ -254,22 +263,22 @@ def _boxes(
             if sizes[p, d] > 1:
                 at = rest if d == dimensions - 1 else rest // strides[p, d]
                 rest -= at * strides[p, d]
-            low[k, d], high[k, d] = at, at + rows[p, d] - 1
-            flat = flat or high[k, d] >= sizes[p, d]
+            low[d], high[d] = at, at + rows[p, d] - 1
+            flat = flat or high[d] >= sizes[p, d]
         if flat:
             end, inside = begin + rows[p, _SPAN] - 1, True
             for d in range(dimensions):
                 last = end // strides[p, d] % sizes[p, d]
-                same = low[k, d] == last
-                high[k, d] = last if inside else sizes[p, d] - 1
+                same = low[d] == last
+                high[d] = last if inside else sizes[p, d] - 1
                 if not inside:
-                    low[k, d] = 0
+                    low[d] = 0
                 inside = inside and same
         if rows[p, _FREE] != _FIXED:
             for d in range(dimensions):
                 if rows[p, _FREE] == _ANYWHERE or strides[p, d] < rows[p, _FREE]:
-                    low[k, d], high[k, d] = 0, sizes[p, d] - 1
-    return low, high, touched, mode
+                    low[d], high[d] = 0, sizes[p, d] - 1
+    return corners, touched, mode
 
 
 def _extent(layout: Layout, stores: Stores, kind: int) -> list[int]:

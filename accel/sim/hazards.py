@@ -27,6 +27,8 @@ RAW, WAR, WAW, SPACE, ORDER = 0, 1, 2, 3, 4
 CAUSES = ("raw", "war", "waw", "space", "order")
 
 _READ, _WRITE, _ACCUMULATE = 0, 1, 2
+_DIMENSIONS = 4
+_MARKS = 62  # queues that have a bit
 _GRID_CELLS = 64  # an operand
 
 
@@ -60,8 +62,7 @@ def hazards_of(
         boxes.first_operand,
         boxes.storage,
         boxes.mode,
-        boxes.low,
-        boxes.high,
+        boxes.corners,
         boxes.touched,
         boxes.instruction,
         queue,
@@ -146,11 +147,12 @@ def _written_twice(low: Ints, high: Ints) -> bool:
 
 
 @compiled
-def _overlap(low: Ints, high: Ints, a: int, b: int) -> int:
+def _overlap(corners: Ints, a: int, b: int) -> int:
     """Volume two boxes share; 0 if they do not touch."""
     volume = 1
-    for d in range(low.shape[1]):
-        width = min(high[a, d], high[b, d]) - max(low[a, d], low[b, d]) + 1
+    for d in range(_DIMENSIONS):
+        last = min(corners[a, 1, d], corners[b, 1, d])
+        width = last - max(corners[a, 0, d], corners[b, 0, d]) + 1
         if width <= 0:
             return 0
         volume *= width
@@ -158,29 +160,30 @@ def _overlap(low: Ints, high: Ints, a: int, b: int) -> int:
 
 
 @compiled
-def _covers(low: Ints, high: Ints, outer: int, inner: int) -> bool:
-    for d in range(low.shape[1]):
-        if low[inner, d] < low[outer, d] or high[inner, d] > high[outer, d]:
+def _covers(corners: Ints, outer: int, inner: int) -> bool:
+    for d in range(_DIMENSIONS):
+        if corners[inner, 0, d] < corners[outer, 0, d]:
+            return False
+        if corners[inner, 1, d] > corners[outer, 1, d]:
             return False
     return True
 
 
 @compiled
-def _ordered(queue: Shorts, in_order: Flags, a: int, b: int) -> bool:
-    """Whether two instructions share a queue that also finishes in order."""
-    return bool(queue[a] == queue[b] and in_order[queue[a]])
+def _unlink(head: Ints, s: int, following: Ints, previous: int, node: int) -> None:
+    """Takes a node out of the chain of storage s; `previous` is the one before it, −1 for none."""
+    if previous < 0:
+        head[s] = following[node]
+    else:
+        following[previous] = following[node]
 
 
 @compiled
-def _why(mode: int, node_mode: int, same: bool) -> int:
-    """Cause of an edge from an earlier access to a later one, −1 where none is needed."""
-    if node_mode == _READ:
-        return -1 if mode == _READ or same else WAR
-    if mode == _READ:
-        return RAW
-    if same:
-        return -1
-    return RAW if mode == _ACCUMULATE else WAW
+def _same_box(corners: Ints, a: int, b: int) -> bool:
+    for d in range(_DIMENSIONS - 1, -1, -1):
+        if corners[a, 0, d] != corners[b, 0, d] or corners[a, 1, d] != corners[b, 1, d]:
+            return False
+    return True
 
 
 @compiled
@@ -188,8 +191,7 @@ def _find(
     first_operand: Ints,
     storage: Ints,
     modes: Bytes,
-    low: Ints,
-    high: Ints,
+    corners: Ints,
     touched: Ints,
     instruction: Ints,
     queue: Shorts,
@@ -203,25 +205,36 @@ def _find(
     stateful: Flags,
     ahead: int,
 ) -> tuple[Ints, Ints, Bytes, Flags]:
-    """Walks the program once. Per storage a chain of accesses that a later one may have to wait
-    for; an access drops out when a later one is sure to be waited for instead."""
+    """Walks the program once. Per storage two chains of accesses that a later one may have to wait
+    for, reads and writes; an access drops out when a later one is sure to be waited for instead.
+    """
     operands, count = len(storage), len(first_operand) - 1
-    head = np.full(len(given), -1, np.int64)
+    heads = np.full((2, len(given)), -1, np.int64)
     following = np.full(operands, -1, np.int64)
     # By storage and queue: the place in it of the first instruction that touches the storage.
     touched_at = np.full((len(given), queues_per_core), -1, np.int64)
+    # By storage and queue: the last instruction that touched the storage.
+    latest = np.full((len(given), len(in_order)), -1, np.int64)
+    # By storage: whether something touched it that may end after what started later.
+    unordered = np.zeros(len(given), np.bool_)
+    # By write: a bit for each queue that has waited for it.
+    known = np.zeros(operands, np.int64)
     unwritten = np.zeros(operands, np.bool_)
     first = np.zeros(count + 1, np.int64)
-    earlier = np.empty(4 * operands + 16, np.int64)
-    cause = np.empty(4 * operands + 16, np.int8)
+    earlier = np.empty(operands + 16, np.int64)
+    cause = np.empty(operands + 16, np.int8)
     edges = 0
     last = np.full(len(in_order), -1, np.int64)
     for i in range(count):
-        start, local = edges, queue[i] % queues_per_core
+        mine, at, start = queue[i], position[i], edges
+        local, ordered = mine % queues_per_core, in_order[mine]
+        mark = 1 << mine if ordered and ahead == 1 and mine < _MARKS else 0
         if stateful[i]:
-            other, last[queue[i]] = last[queue[i]], i
-            if other >= 0 and position[i] - position[other] < ahead:
-                earlier, cause, edges = _add(earlier, cause, start, edges, other, ORDER)
+            other, last[mine] = last[mine], i
+            if other >= 0 and at - position[other] < ahead:
+                if edges == len(earlier):
+                    earlier, cause = _longer(earlier, cause)
+                edges = _add(earlier, cause, start, edges, other, ORDER)
         # Reads before writes: an instruction does not read what it writes itself.
         for writing in range(2):
             for k in range(first_operand[i], first_operand[i + 1]):
@@ -229,63 +242,111 @@ def _find(
                 if (modes[k] != _READ) != (writing == 1) or not tracked_storage[s]:
                     continue
                 if touched_at[s, local] < 0:
-                    touched_at[s, local] = position[i]
-                if position[i] - touched_at[s, local] < ahead:
+                    touched_at[s, local] = at
+                if at - touched_at[s, local] < ahead:
                     for t in range(taken_first[s], taken_first[s + 1]):
-                        node = head[taken[t]]
-                        while node >= 0:
-                            other, node = instruction[node], following[node]
-                            same = _ordered(queue, in_order, i, other)
-                            near = position[i] - position[other] < ahead
-                            if not same or near:
-                                earlier, cause, edges = _add(
-                                    earlier, cause, start, edges, other, ORDER if same else SPACE
-                                )
-                written, previous, node = 0, -1, head[s]
+                        for q in range(len(in_order)):
+                            # What an in-order queue did last with the tile ended last.
+                            other = latest[taken[t], q]
+                            if other < 0 or not in_order[q] or ahead > 1 or q == mine:
+                                continue
+                            if edges == len(earlier):
+                                earlier, cause = _longer(earlier, cause)
+                            edges = _add(earlier, cause, start, edges, other, SPACE)
+                        for chain in range(2 if ahead > 1 or unordered[taken[t]] else 0):
+                            node = heads[chain, taken[t]]
+                            while node >= 0:
+                                other, node = instruction[node], following[node]
+                                if ahead == 1 and in_order[queue[other]]:
+                                    continue
+                                same = ordered and queue[other] == mine
+                                if not same or at - position[other] < ahead:
+                                    why = ORDER if same else SPACE
+                                    if edges == len(earlier):
+                                        earlier, cause = _longer(earlier, cause)
+                                    edges = _add(earlier, cause, start, edges, other, why)
+                written, previous, node = 0, -1, heads[1, s]
                 while node >= 0:
                     other, later = instruction[node], following[node]
-                    volume = _overlap(low, high, k, node)
+                    volume = _overlap(corners, k, node) if other != i else 0
                     drops = False
-                    if volume > 0 and other != i:
-                        same = _ordered(queue, in_order, i, other)
-                        near = same and position[i] - position[other] < ahead
-                        why = _why(modes[k], modes[node], same)
-                        if near and why < 0 and (modes[k] != _READ or modes[node] != _READ):
-                            why = ORDER
+                    if volume > 0:
+                        written += volume
+                        same = ordered and queue[other] == mine
+                        if writing == 0:
+                            # An in-order queue need not wait again for what it waited for.
+                            why = -1 if known[node] & mark else RAW
+                            known[node] |= mark
+                        elif not same:
+                            why = RAW if modes[k] == _ACCUMULATE else WAW
+                        else:
+                            why = ORDER if at - position[other] < ahead else -1
                         if why >= 0:
-                            earlier, cause, edges = _add(earlier, cause, start, edges, other, why)
-                        written += volume * (modes[node] != _READ)
-                        replaces = modes[k] != _READ or (modes[node] == _READ and same and not near)
-                        drops = replaces and _covers(low, high, k, node)
-                    if not drops:
-                        previous = node
-                    elif previous < 0:
-                        head[s] = later
+                            if edges == len(earlier):
+                                earlier, cause = _longer(earlier, cause)
+                            edges = _add(earlier, cause, start, edges, other, why)
+                        drops = writing == 1 and _covers(corners, k, node)
+                    if drops:
+                        _unlink(heads[1], s, following, previous, node)
                     else:
-                        following[previous] = later
+                        previous = node
                     node = later
-                unwritten[k] = modes[k] == _READ and written < touched[k] and not given[s]
-                following[k] = head[s]
-                head[s] = k
+                previous, node = -1, heads[0, s]
+                if writing == 0:
+                    # The same read again: the later one is waited for instead.
+                    while node >= 0 and ordered:
+                        other = instruction[node]
+                        far = queue[other] == mine and at - position[other] >= ahead
+                        if far and _same_box(corners, k, node):
+                            _unlink(heads[0], s, following, previous, node)
+                            break
+                        previous, node = node, following[node]
+                    unwritten[k] = written < touched[k] and not given[s]
+                else:
+                    while node >= 0:
+                        other, later = instruction[node], following[node]
+                        drops = False
+                        if other != i and _overlap(corners, k, node) > 0:
+                            same = ordered and queue[other] == mine
+                            near = at - position[other] < ahead
+                            if not same or near:
+                                why = ORDER if same else WAR
+                                if edges == len(earlier):
+                                    earlier, cause = _longer(earlier, cause)
+                                edges = _add(earlier, cause, start, edges, other, why)
+                            drops = _covers(corners, k, node)
+                        if drops:
+                            _unlink(heads[0], s, following, previous, node)
+                        else:
+                            previous = node
+                        node = later
+                following[k] = heads[writing, s]
+                heads[writing, s] = k
+                latest[s, mine] = i
+                unordered[s] = unordered[s] or not ordered
         first[i + 1] = edges
     return first, earlier[:edges].copy(), cause[:edges].copy(), unwritten
 
 
 @compiled
-def _add(
-    earlier: Ints, cause: Bytes, start: int, edges: int, other: int, why: int
-) -> tuple[Ints, Bytes, int]:
+def _add(earlier: Ints, cause: Bytes, start: int, edges: int, other: int, why: int) -> int:
     """Appends an edge of the current instruction unless it already has one to `other`; waiting
-    for the end of it takes the place of `ORDER`.
+    for the end of it takes the place of `ORDER`. Returns how many edges there are.
     """
     for e in range(start, edges):
         if earlier[e] == other:
             if cause[e] == ORDER:
                 cause[e] = why
-            return earlier, cause, edges
-    if edges == len(earlier):
-        earlier = np.concatenate((earlier, np.empty_like(earlier)))
-        cause = np.concatenate((cause, np.empty_like(cause)))
+            return edges
     earlier[edges] = other
     cause[edges] = why
-    return earlier, cause, edges + 1
+    return edges + 1
+
+
+@compiled
+def _longer(earlier: Ints, cause: Bytes) -> tuple[Ints, Bytes]:
+    """The edges with room for as many again."""
+    return (
+        np.concatenate((earlier, np.empty_like(earlier))),
+        np.concatenate((cause, np.empty_like(cause))),
+    )

@@ -53,6 +53,7 @@ from accel.sim.placement import (
     STAY,
     STAYS,
     USED,
+    by_taker,
     next_uses,
     takeovers,
     walk,
@@ -98,10 +99,11 @@ def place(program: Program, chip: Chip) -> Placed:
     added: Ints = np.zeros(0, np.int64)
     stores = stores_of(program)
     boxes = boxes_of(program, stores)
+    uses = _uses(program, stores, boxes)
     address = np.where(_on_chip(stores), stores.address, -1)
     # PSUM first: what it spills are SBUF tiles, which have to be placed too.
     for pool in _pools(program, chip):
-        result = _fill(program, stores, boxes, address, pool)
+        result = _fill(program, stores, boxes, uses, address, pool)
         result = _in_pieces(program, boxes, result, pool)
         address, moves = result.address, result.moves
         if len(moves):
@@ -112,8 +114,9 @@ def place(program: Program, chip: Chip) -> Placed:
             added = np.sort(np.concatenate((old, fresh)))
             stores = stores_of(program)
             boxes = boxes_of(program, stores)
+            uses = _uses(program, stores, boxes)
             warnings.append(_spill_warning(program, fresh, pool))
-    first, taken = _handed_over(program, stores, boxes, address, chip)
+    first, taken = _handed_over(program, stores, uses, address, chip)
     return Placed(program, stores, boxes, address, added, first, taken, tuple(warnings))
 
 
@@ -170,38 +173,50 @@ class _Filled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Demand:
-    """What the tiles of a pool ask for: the walk's inputs. Operand arrays and storage arrays."""
+class _Uses:
+    """When storages are used. By operand: the next instruction that uses its storage, whether it
+    overwrites all of it, whether a load from the caller's tensors does. By storage: the first and
+    last instruction, −1 for none.
+    """
 
-    members: Flags
-    address: Ints
     following: Ints
     first: Ints
     last: Ints
     overwrites: Flags
     loads: Flags
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Demand:
+    """What the tiles of a pool ask for: the walk's inputs. Arrays by storage."""
+
+    members: Flags
+    address: Ints
+    uses: _Uses
+
     @property
     def used(self) -> Flags:
         """Members that some instruction touches."""
-        return self.members & (self.first >= 0)
+        return self.members & (self.uses.first >= 0)
 
 
-def _fill(program: Program, stores: Stores, boxes: Boxes, address: Ints, pool: _Pool) -> _Filled:
+def _fill(
+    program: Program, stores: Stores, boxes: Boxes, uses: _Uses, address: Ints, pool: _Pool
+) -> _Filled:
     """Stays for the tiles of a pool, with as few moves as two ways of placing them need."""
-    demand = _demand(program, stores, boxes, address, pool)
+    demand = _Demand(_members(program, stores, pool), address, uses)
     _check_sizes(program, stores, demand.members, address, pool)
     nowhere = np.zeros(len(address), np.bool_)
     rotated = _walked(program, stores, boxes, demand, pool, nowhere)
     born, died = (
         np.bincount(at[demand.used], stores.partition_bytes[demand.used], len(program) + 1).cumsum()
-        for at in (demand.first, demand.last)
+        for at in (uses.first, uses.last)
     )
     most_live = (born - np.concatenate(([0], died[:-1]))).max()
     if not len(rotated.moves) or most_live > pool.capacity:
         return rotated
     # There is room, only not in one piece: keep what stays away from what comes and goes.
-    stays = demand.used & (born[demand.last] - born[demand.first] > pool.capacity // 4)
+    stays = demand.used & (born[uses.last] - born[uses.first] > pool.capacity // 4)
     return min(
         (rotated, _walked(program, stores, boxes, demand, pool, stays)),
         key=lambda filled: len(filled.moves),
@@ -247,13 +262,13 @@ def _operand_layout(program: Program, boxes: Boxes, k: int) -> Layout:
     return access.layout
 
 
-def _demand(program: Program, stores: Stores, boxes: Boxes, address: Ints, pool: _Pool) -> _Demand:
-    members = _members(program, stores, pool)
-    following, first, last = next_uses(len(program), len(members), boxes.instruction, boxes.storage)
-    whole = (stores.partitions * stores.partition_bytes)[program.storage]
+def _uses(program: Program, stores: Stores, boxes: Boxes) -> _Uses:
+    count = len(stores.kind)
+    following, first, last = next_uses(len(program), count, boxes.instruction, boxes.storage)
+    whole = (stores.partitions * stores.partition_bytes)[boxes.storage]
     overwrites = (boxes.mode == _WRITE) & (boxes.touched >= whole)
     loads = overwrites & _loads(program, stores, boxes)[boxes.instruction]
-    return _Demand(members, address, following, first, last, overwrites, loads)
+    return _Uses(following, first, last, overwrites, loads)
 
 
 def _walked(
@@ -267,10 +282,10 @@ def _walked(
     failed = walk(
         boxes.first_operand,
         boxes.storage,
-        demand.following,
+        demand.uses.following,
         boxes.mode != _READ,
-        demand.overwrites,
-        demand.loads,
+        demand.uses.overwrites,
+        demand.uses.loads,
         demand.members,
         _tile_rows(stores, demand, top, len(program)),
         _fixed_rows(stores, demand),
@@ -293,7 +308,7 @@ def _tile_rows(stores: Stores, demand: _Demand, top: Flags, end: int) -> Ints:
     """The walk's state of each storage before the first instruction."""
     rows = np.zeros((len(top), COLUMNS), np.int64)
     rows[:, SIZE], rows[:, ADDRESS] = stores.partition_bytes, demand.address
-    rows[:, LAST], rows[:, LONG] = demand.last, top
+    rows[:, LAST], rows[:, LONG] = demand.uses.last, top
     rows[:, STAY], rows[:, NEXT], rows[:, USED], rows[:, COPY] = -1, end, -(end + 1), EMPTY
     return rows
 
@@ -303,7 +318,7 @@ def _fixed_rows(stores: Stores, demand: _Demand) -> Ints:
     fixed = np.flatnonzero(demand.used & (demand.address >= 0))
     low = demand.address[fixed]
     high = low + stores.partition_bytes[fixed]
-    return np.stack((low, high, demand.first[fixed], demand.last[fixed]), axis=1)
+    return np.stack((low, high, demand.uses.first[fixed], demand.uses.last[fixed]), axis=1)
 
 
 def _loads(program: Program, stores: Stores, boxes: Boxes) -> Flags:
@@ -363,11 +378,10 @@ def _first_place(program: Program, storage: int) -> str:
 
 
 def _handed_over(
-    program: Program, stores: Stores, boxes: Boxes, address: Ints, chip: Chip
+    program: Program, stores: Stores, uses: _Uses, address: Ints, chip: Chip
 ) -> tuple[Ints, Ints]:
     """Compressed lists storage → storages whose bytes it takes; KernelError on live overlap."""
-    count = len(stores.kind)
-    _, first, last = next_uses(len(program), count, boxes.instruction, boxes.storage)
+    first, last = uses.first, uses.last
     found = [np.zeros((0, 2), np.int64)]
     for pool in _pools(program, chip):
         used = np.flatnonzero(_members(program, stores, pool) & (first >= 0))
@@ -384,10 +398,8 @@ def _handed_over(
         if earlier >= 0:
             raise _overlap(program, stores, address, int(earlier), int(later), int(first[later]))
         found.append(pairs)
-    pairs = np.unique(np.concatenate(found), axis=0)
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(pairs[:, 0], minlength=count), out=starts[1:])
-    return starts, np.ascontiguousarray(pairs[:, 1])
+    starts, taken = by_taker(np.concatenate(found), len(stores.kind))
+    return starts, taken
 
 
 def _overlap(

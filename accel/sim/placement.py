@@ -377,41 +377,76 @@ def takeovers(
     pairs = np.empty((64, 2), np.int64)
     owners, count = 0, 0
     for s in order:
-        top = first_partition[s] + partitions[s]
-        kept, known = 0, owners
-        for n in range(known):
-            t, b, e = owner[n], begin[n], end[n]
+        bottom, top = first_partition[s], first_partition[s] + partitions[s]
+        begins, ends, start, n = low[s], high[s], count, -1
+        while True:
+            n = _meeting(begin, end, n + 1, owners, begins, ends)
+            if n == owners:
+                break
+            t = owner[n]
             other_top = first_partition[t] + partitions[t]
-            apart = top <= first_partition[t] or other_top <= first_partition[s]
-            if apart or e <= low[s] or b >= high[s]:
-                owner[kept], begin[kept], end[kept] = t, b, e
-                kept += 1
+            if top <= first_partition[t] or other_top <= bottom:
                 continue
             if last[t] >= first[s]:
                 return pairs[:count], t, s
             if count == len(pairs):
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))
-            pairs[count, 0], pairs[count, 1] = s, t
-            count += 1
-            covered = first_partition[s] <= first_partition[t] and other_top <= top
-            if not covered:
-                owner[kept], begin[kept], end[kept] = t, b, e
-                kept += 1
-                continue
-            if owners + 1 >= len(owner):
-                owner = np.concatenate((owner, np.empty_like(owner)))
-                begin = np.concatenate((begin, np.empty_like(begin)))
-                end = np.concatenate((end, np.empty_like(end)))
-            if b < low[s]:
-                owner[kept], begin[kept], end[kept] = t, b, low[s]
-                kept += 1
-            if e > high[s]:
-                # The right rest goes behind the known ones: writing it here could overtake n.
-                owner[owners], begin[owners], end[owners] = t, high[s], e
+            count += _enter(pairs, start, count, s, t)
+            if bottom > first_partition[t] or other_top > top:
+                continue  # t keeps the bytes in other partitions
+            if begin[n] >= begins and end[n] <= ends:
+                owners -= 1
+                owner[n], begin[n], end[n] = owner[owners], begin[owners], end[owners]
+                n -= 1
+            elif begin[n] < begins and end[n] > ends:
+                owner[owners], begin[owners], end[owners] = t, ends, end[n]
                 owners += 1
-        for n in range(known, owners):
-            owner[kept], begin[kept], end[kept] = owner[n], begin[n], end[n]
-            kept += 1
-        owner[kept], begin[kept], end[kept] = s, low[s], high[s]
-        owners = kept + 1
+                end[n] = begins
+            elif begin[n] < begins:
+                end[n] = begins
+            else:
+                begin[n] = ends
+        owner[owners], begin[owners], end[owners] = s, begins, ends
+        owners += 1
+        if owners + owners >= len(owner):
+            owner = np.concatenate((owner, np.empty_like(owner)))
+            begin = np.concatenate((begin, np.empty_like(begin)))
+            end = np.concatenate((end, np.empty_like(end)))
     return pairs[:count], -1, -1
+
+
+@compiled
+def _meeting(begin: Ints, end: Ints, n: int, owners: int, begins: int, ends: int) -> int:
+    """The first owner from n on that has bytes of [begins, ends); `owners` if none has."""
+    for at in range(n, owners):
+        if begin[at] < ends and end[at] > begins:
+            return at
+    return owners
+
+
+@compiled
+def _enter(pairs: Ints, start: int, count: int, s: int, t: int) -> int:
+    """Puts (s, t) among the pairs of s, which begin at `start`, by t; 0 if it is there already."""
+    at = count
+    while at > start and pairs[at - 1, 1] > t:
+        at -= 1
+    if at > start and pairs[at - 1, 1] == t:
+        return 0
+    for n in range(count, at, -1):
+        pairs[n, 1] = pairs[n - 1, 1]
+    pairs[at, 1], pairs[count, 0] = t, s
+    return 1
+
+
+@compiled
+def by_taker(pairs: Ints, count: int) -> tuple[Ints, Ints]:
+    """Compressed lists tile → tiles it takes from. The pairs of one tile stand together."""
+    first = np.zeros(count + 1, np.int64)
+    for n in range(len(pairs)):
+        first[pairs[n, 0] + 1] += 1
+    first = first.cumsum()
+    at, taken = first[:-1].copy(), np.empty(len(pairs), np.int64)
+    for n in range(len(pairs)):
+        taken[at[pairs[n, 0]]] = pairs[n, 1]
+        at[pairs[n, 0]] += 1
+    return first, taken

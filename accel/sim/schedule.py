@@ -313,8 +313,9 @@ def _run(
                     if next_of[q] < 0 or time < next_time[q]:
                         next_of[q], next_time[q] = h, time
             h = next_of[q]
-            if h >= 0 and (chosen < 0 or next_time[q] < best or (next_time[q] == best and h < i)):
-                chosen, best, i = q, next_time[q], h
+            time = next_time[q]
+            if h >= 0 and (chosen < 0 or time < best or (time == best and h < i)):
+                chosen, best, i = int(q), time, h
         core, costs = chosen // queues_per_core, work[form[i]]
         settled[chosen], next_of[chosen] = False, -1
         if best > ready[i] or (free[chosen] == best and previous[chosen] >= 0):

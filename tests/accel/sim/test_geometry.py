@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel.program import Access, Builder, Engine, Form, Kind, Layout, Memory, Mode, Storage
@@ -58,6 +58,7 @@ def operands(draw):
     return shape, tuple(pattern), rows, offset
 
 
+@settings(deadline=None)
 @given(operands(), st.booleans())
 def test_box_holds_every_byte_touched(operand, on_chip):
     shape, pattern, (first, partitions), inside = operand
