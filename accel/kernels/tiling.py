@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import accel.nki.isa as nisa
 import accel.nki.language as nl
+from accel.nki.recorder import current
 from accel.nki.tensor import Tensor
 
 
@@ -32,8 +33,13 @@ def like(tile: Tensor, dtype: str = nl.float32) -> Tensor:
 
 
 def psum(partitions: int, columns: int, dtype: str = nl.float32) -> Tensor:
-    """A new PSUM tile; at most one bank (2 KiB a partition)."""
+    """A new PSUM tile. A matmul writes to one bank (2 KiB a partition) of it."""
     return nl.ndarray((partitions, columns), dtype=dtype, buffer=nl.psum)
+
+
+def generation() -> int:
+    """The generation of NeuronCore the kernel is recorded for; 1 on inf1."""
+    return current().chip.generation
 
 
 def load(hbm: Tensor) -> Tensor:

@@ -244,11 +244,14 @@ def _find(
                 if touched_at[s, local] < 0:
                     touched_at[s, local] = at
                 if at - touched_at[s, local] < ahead:
+                    # A tile that is read before anything is written has what was there before.
                     for t in range(taken_first[s], taken_first[s + 1]):
                         for q in range(len(in_order)):
                             # What an in-order queue did last with the tile ended last.
                             other = latest[taken[t], q]
-                            if other < 0 or not in_order[q] or ahead > 1 or q == mine:
+                            if other < 0 or not in_order[q] or ahead > 1:
+                                continue
+                            if q == mine and writing == 1:
                                 continue
                             if edges == len(earlier):
                                 earlier, cause = _longer(earlier, cause)
@@ -260,8 +263,9 @@ def _find(
                                 if ahead == 1 and in_order[queue[other]]:
                                     continue
                                 same = ordered and queue[other] == mine
-                                if not same or at - position[other] < ahead:
-                                    why = ORDER if same else SPACE
+                                near = at - position[other] < ahead
+                                if not same or near or writing == 0:
+                                    why = ORDER if same and writing == 1 else SPACE
                                     if edges == len(earlier):
                                         earlier, cause = _longer(earlier, cause)
                                     edges = _add(earlier, cause, start, edges, other, why)

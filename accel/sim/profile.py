@@ -229,14 +229,9 @@ def critical_parts(trace: Trace) -> list[Part]:
     """The critical path by kernel line, the most time first: each instruction counts from when it
     was released to when the next one was.
     """
-    times, path = trace.times, critical_path(trace)
-    if not len(path):
-        return []
-    after = path[1:]
-    released = np.where(times.behind[after] >= 0, times.moved[path[:-1]], times.start[after])
-    begin = np.concatenate((times.start[path[:1]], released))
-    end = np.append(released, trace.makespan_ps)
-    return _by_line(trace.program, path, end - begin)
+    path = critical_path(trace)
+    taken = np.diff(np.append(path.released, trace.makespan_ps))
+    return _by_line(trace.program, path.instructions, taken)
 
 
 def _by_line(program: Program, instructions: Ints, taken: Ints) -> list[Part]:

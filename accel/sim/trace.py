@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel.program import Program
-from accel.sim.geometry import Ints, Shorts
+from accel.sim.geometry import Flags, Ints, Shorts
 from accel.sim.queues import QUEUES_PER_CORE, Queue
 from accel.sim.schedule import WAITS, Schedule
+
+
+_PLACES = ("queue", "order")  # causes that let go when an instruction is issued
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,15 +99,34 @@ def stalls_ps(trace: Trace) -> dict[tuple[int, str], int]:
     return stalls
 
 
-def critical_path(trace: Trace) -> Ints:
-    """Instructions of the chain that ends last, first one first: each waited for the one before, or
-    its data came behind that of the one before.
+@dataclass(frozen=True, slots=True, eq=False)
+class CriticalPath:
+    """The chain of instructions that ends last, first one first. `released`: when each was let go,
+    in ps: its start, or, `by_data`, when the transfer before it had moved its data, behind which
+    its own came to an end.
     """
-    if not len(trace.queue):
-        return np.zeros(0, np.int64)
+
+    instructions: Ints
+    released: Ints
+    by_data: Flags
+
+
+def critical_path(trace: Trace) -> CriticalPath:
+    """Each instruction of the path waited for the one before, or its data came behind that one's.
+
+    What waits for an instruction's place in a queue does not wait for its data.
+    """
     times = trace.times
-    before = np.where(times.behind >= 0, times.behind, times.waited_for)
-    path = [int(np.argmax(times.end))]
-    while before[path[-1]] >= 0:
-        path.append(int(before[path[-1]]))
-    return np.array(path[::-1], np.int64)
+    rows: list[tuple[int, int, bool]] = []
+    at, with_data = int(np.argmax(times.end)) if len(trace.queue) else -1, True
+    while at >= 0:
+        behind = int(times.behind[at]) if with_data else -1
+        if behind >= 0:
+            rows.append((at, int(times.moved[behind]), True))
+            at = behind
+        else:
+            rows.append((at, int(times.start[at]), False))
+            with_data = WAITS[times.cause[at]] not in _PLACES
+            at = int(times.waited_for[at])
+    columns = np.array(rows[::-1], np.int64).reshape(-1, 3)
+    return CriticalPath(columns[:, 0], columns[:, 1], columns[:, 2] != 0)

@@ -97,14 +97,16 @@ def check_times(simulation: Simulation, chip: Chip) -> None:
     servers = chip.dma_engines * trace_.program.cores
     assert trace_.makespan_ps * servers >= times.work.sum()
     assert simulation.metrics.latency_us >= simulation.metrics.roofline_us
-    path = critical_path(trace_).tolist()
+    found = critical_path(trace_)
+    path = found.instructions.tolist()
     if not path:
         return
-    assert times.start[path[0]] == 0
+    assert found.released[0] == times.start[path[0]] == 0
     assert times.end[path[-1]] == trace_.makespan_ps
-    for before, after in itertools.pairwise(path):
+    assert (np.diff(found.released) >= 0).all()
+    for n, (before, after) in enumerate(itertools.pairwise(path)):
         why = WAITS[times.cause[after]]
-        if times.behind[after] >= 0:
+        if found.by_data[n + 1]:
             assert times.moving[before] <= times.moved[after]
             assert times.moved[after] - times.moved[before] <= times.work[after]
         else:

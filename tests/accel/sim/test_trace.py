@@ -83,7 +83,7 @@ def test_stalls_and_busy_time_fill_each_queue_up_to_its_last_instruction(program
 def test_critical_path_leads_without_gaps_to_the_end(program):
     trace = simulate(program, TRN2).trace
 
-    path = critical_path(trace)
+    path = critical_path(trace).instructions
     assert (np.diff(path) != 0).all()
     assert trace.times.end[path[-1]] == trace.makespan_ps
     assert trace.times.start[path[0]] == 0
