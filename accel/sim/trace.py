@@ -103,7 +103,8 @@ def stalls_ps(trace: Trace) -> dict[tuple[int, str], int]:
 class CriticalPath:
     """The chain of instructions that ends last, first one first. `released`: when each was let go,
     in ps: its start, or, `by_data`, when the transfer before it had moved its data, behind which
-    its own came to an end.
+    its own came to an end (a transfer on many DMA engines may do so on others still; then what
+    comes next counts).
     """
 
     instructions: Ints
@@ -119,13 +120,16 @@ def critical_path(trace: Trace) -> CriticalPath:
     times = trace.times
     rows: list[tuple[int, int, bool]] = []
     at, with_data = int(np.argmax(times.end)) if len(trace.queue) else -1, True
+    after = trace.makespan_ps
     while at >= 0:
         behind = int(times.behind[at]) if with_data else -1
         if behind >= 0:
-            rows.append((at, int(times.moved[behind]), True))
+            after = min(after, int(times.moved[behind]))
+            rows.append((at, after, True))
             at = behind
         else:
-            rows.append((at, int(times.start[at]), False))
+            after = min(after, int(times.start[at]))
+            rows.append((at, after, False))
             with_data = WAITS[times.cause[at]] not in _PLACES
             at = int(times.waited_for[at])
     columns = np.array(rows[::-1], np.int64).reshape(-1, 3)

@@ -15,6 +15,7 @@ from accel.errors import UserError
 from accel.program import Engine, Kind, Memory
 from accel.sim import critical_path, simulate, write_perfetto
 from accel.sim.perfetto import event_lines
+from accel.sim.schedule import WAITS
 from accel.sim.trace import union_ps
 from tests.accel.sim.strategies import programs
 from tests.accel.sim.streams import Stream, blocked_matmul, tiled_matmul
@@ -174,3 +175,27 @@ def test_metrics_print_as_plain_numbers():
 
     assert json.loads(json.dumps(values)) == values
     assert values["hbm_write_bytes"] == 128 * 256
+
+
+def test_a_critical_path_follows_what_each_step_waited_for():
+    """A store that only waited for its queue does not have the load's data on its path."""
+    s = Stream("gen3")
+    source, target = s.hbm((128, 512), "float32"), s.hbm((128, 512), "float32", Kind.OUTPUT)
+    tiles = [s.tile((128, 512)) for _ in range(3)]
+    for tile in tiles:
+        s.fill(tile)
+    for tile in tiles:
+        s.dma(target, tile)
+    s.dma(s.tile((128, 512)), source)
+
+    trace = simulate(s.build(), TRN2).trace
+    path = critical_path(trace)
+
+    assert path.released[0] == 0
+    assert (np.diff(path.released) >= 0).all()
+    for n, at in enumerate(path.instructions[1:].tolist(), 1):
+        before = int(path.instructions[n - 1])
+        wanted = trace.times.behind if path.by_data[n] else trace.times.waited_for
+        assert wanted[at] == before
+        placed = WAITS[trace.times.cause[at]] in ("queue", "order")
+        assert not (path.by_data[n - 1] and placed and not path.by_data[n])
