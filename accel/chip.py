@@ -34,10 +34,11 @@ class Chip:
 
     `*_overhead_cycles`: fixed cost of an instruction on that engine beside its per-element work;
     `*_latency_cycles`: the same until its result can be read.
-    `tensor_limit_*`: the tensor engine runs at half rate while its use in the last such window, in
-    rows × cycles, was below so many percent; without a window it never does. `semaphore_ps`: what
-    waits for an engine's result starts so much after it. `dma_engine_step_ps`: the DMA engines of a
-    transfer are told one after the other, so far apart.
+    `shared_ports`: 1 where vector and GpSimd engine may not use SBUF at the same time, nor vector
+    and scalar engine PSUM. `tensor_limit_*`: the tensor engine runs at half rate while its use in
+    the last such window, in rows × cycles, was below so many percent; without a window it never
+    does. `semaphore_ps`: what waits for an engine's result starts so much after it.
+    `dma_engine_step_ps`: the DMA engines of a transfer are told one after the other, so far apart.
     `dma_*`: a transfer is cut into contiguous elements; each DMA engine spends
     `dma_element_overhead_ps + bytes ÷ rate` on one, `rate` being `dma_small_bytes_per_us` for
     elements below `dma_small_element_bytes` and `dma_bytes_per_us` otherwise, and never less than
@@ -79,6 +80,7 @@ class Chip:
     scalar_reduce_cycles: int
     gpsimd_overhead_cycles: int
     activation_table_load_ps: int
+    shared_ports: int
     semaphore_ps: int
     dma_engines: int
     dma_element_overhead_ps: int
@@ -203,6 +205,7 @@ _PRESETS: dict[str, dict[str, Fact]] = {
         "tensor_limit_window_ps": _assumed(0, "no such limit is published for NeuronCore-v2"),
         "tensor_limit_percent": _assumed(0, "unused without a window"),
         "generation": _published(2, "SDK nki.isa nc_version: gen2"),
+        "shared_ports": _published(1, "ARCH2 L765-772: one of both engines at a time"),
         "cores": _published(2, "SDK trainium.rst: 2 NeuronCores a chip"),
         "sbuf_partition_bytes": _published(192 * 1024, "ARCH2 L76: 24 MiB = 128 × 192 KiB"),
         "sbuf_reserved_bytes": _published(16 * 1024, "SDK@v2.26 direct allocation guide: 16 KiB"),
@@ -255,6 +258,7 @@ _PRESETS: dict[str, dict[str, Fact]] = {
             "50 % on the same page; of 38 to 48, 40 fits measured chains of matmuls best",
         ),
         "generation": _published(3, "SDK nki.isa nc_version: gen3"),
+        "shared_ports": _published(0, "ARCH3: both may, at full rate in different PSUM banks"),
         "cores": _published(8, "SDK trainium2.rst: 8 NeuronCores a chip"),
         "sbuf_partition_bytes": _published(224 * 1024, "ARCH3 L39: 28 MiB = 128 × 224 KiB"),
         "sbuf_reserved_bytes": _assumed(16 * 1024, "as on trn1; kernels plan with 208 KiB at most"),

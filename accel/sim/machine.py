@@ -39,6 +39,8 @@ _LARGEST_JOINED = 2048
 _CELL_SIDE, _CELLS_IN_LINE = 32, 4
 ALL_CELLS = (1 << _CELLS_IN_LINE**2) - 1
 
+SBUF_PORT, PSUM_PORT = 1, 2
+
 _SHARES = 128  # at most, that a transfer between HBM tensors is cut into
 
 # DMA transpose runs at most at this share of the copy rate (ARCH3), as (numerator, denominator).
@@ -54,6 +56,7 @@ class Costs:
     so much later (DMA: after its data has moved). `table`: activation table set, 0 for none.
     `rows`: of the tensor engine's array that are in use, 0 on other engines. `cells`: the squares
     of the array that it takes, a bit each; matmuls on different squares run at the same time.
+    `ports`: those it holds that engines share, a bit each (`SBUF_PORT`, `PSUM_PORT`).
     `dma_work`: time a DMA engine spends on one partition of the transfer; `dma_partitions` of them,
     starting at the physical partition of operand `dma_operand` (−1: the transfer touches no
     on-chip memory and is spread evenly). Bytes count HBM only.
@@ -65,6 +68,7 @@ class Costs:
     table: Ints
     rows: Ints
     cells: Ints
+    ports: Ints
     dma_work: Ints
     dma_partitions: Ints
     dma_operand: Ints
@@ -110,7 +114,7 @@ def costs_of(program: Program, chip: Chip) -> Costs:
     """The cost of every form of a program."""
     names: dict[str, int] = {"": 0}
     table = [_form_cost(form, chip, names, program.cores) for form in program.forms]
-    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 13).T)
+    column = np.ascontiguousarray(np.array(table, np.int64).reshape(-1, 14).T)
     return Costs(
         queue=column[0].astype(np.int8),
         issue=column[1],
@@ -118,13 +122,14 @@ def costs_of(program: Program, chip: Chip) -> Costs:
         table=column[3],
         rows=column[4],
         cells=column[5],
-        dma_work=column[6],
-        dma_partitions=column[7],
-        dma_operand=column[8],
-        read_bytes=column[9],
-        write_bytes=column[10],
-        flops=column[11],
-        hardware_flops=column[12],
+        ports=column[6],
+        dma_work=column[7],
+        dma_partitions=column[8],
+        dma_operand=column[9],
+        read_bytes=column[10],
+        write_bytes=column[11],
+        flops=column[12],
+        hardware_flops=column[13],
         tables=tuple(names),
     )
 
@@ -135,7 +140,7 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int], cores: int) -> tu
         return _dma_cost(form, chip)
     if row.across:
         time = collective_ps(form, chip, cores)
-        return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
+        return Queue.COLLECTIVE, time, time, 0, 0, 0, 0, 0, 0, -1, *hbm_bytes(form), 0, 0
     engine = engine_of(form, chip)
     cost = row.cost(form, chip, engine)
     mhz = clock_mhz(chip, engine)
@@ -146,7 +151,9 @@ def _form_cost(form: Form, chip: Chip, tables: dict[str, int], cores: int) -> tu
     hardware = matmul_flops(form) if engine is Engine.TENSOR else 0
     queue = ENGINE_QUEUE[engine]
     rows, cells = _array_use(form) if engine is Engine.TENSOR else (0, 0)
-    return queue, issue, latency, table, rows, cells, 0, 0, -1, 0, 0, row.flops(form), hardware
+    ports = _ports(form, engine) if chip.shared_ports else 0
+    flops = row.flops(form)
+    return queue, issue, latency, table, rows, cells, ports, 0, 0, -1, 0, 0, flops, hardware
 
 
 def _array_use(form: Form) -> tuple[int, int]:
@@ -164,6 +171,17 @@ def _array_use(form: Form) -> tuple[int, int]:
     )
     cells = sum(1 << (_CELLS_IN_LINE * r + c) for r in down for c in across)
     return rows, cells
+
+
+def _ports(form: Form, engine: Engine) -> int:
+    """The shared ports that an instruction holds."""
+    memories = {access.layout.memory for access in form.accesses}
+    port = 0
+    if Memory.SBUF in memories and engine in (Engine.VECTOR, Engine.GPSIMD):
+        port |= SBUF_PORT
+    if Memory.PSUM in memories and engine in (Engine.VECTOR, Engine.SCALAR):
+        port |= PSUM_PORT
+    return port
 
 
 def is_dma(form: Form) -> bool:
@@ -223,6 +241,7 @@ def _dma_cost(form: Form, chip: Chip) -> tuple[int, ...]:
         transfer.queue,
         issue,
         chip.dma_latency_ps,
+        0,
         0,
         0,
         0,

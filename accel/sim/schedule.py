@@ -24,8 +24,8 @@ from accel.sim.machine import ALL_CELLS, Costs, to_ps
 from accel.sim.queues import QUEUES_PER_CORE, by_queue
 
 # Beside the hazard causes: why an instruction could not start earlier.
-QUEUE, NOTHING = 5, 6
-WAITS = (*CAUSES, "queue", "nothing")
+QUEUE, NOTHING, PORT = 5, 6, 7
+WAITS = (*CAUSES, "queue", "nothing", "port")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +71,7 @@ def schedule(
             costs.rows,
             costs.read_bytes + costs.write_bytes,
             costs.cells,
+            costs.ports,
         ),
         axis=1,
     )
@@ -116,7 +117,8 @@ def schedule(
 
 
 # Columns of a form's costs, and of a tensor engine's use.
-_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITIONS, _ROWS, _BYTES, _CELLS = range(8)
+_ISSUE, _LATENCY, _TABLE, _WORK, _PARTITIONS, _ROWS, _BYTES, _CELLS, _PORTS = range(9)
+_PORT_COUNT = 2
 _WINDOW, _USED, _USED_NEXT, _LIMITED = range(4)
 
 
@@ -284,6 +286,8 @@ def _run(
     previous, loaded = np.full(len(head), -1, np.int64), np.zeros(len(head), np.int64)
     ready = np.full(len(order), -1, np.int64)
     next_time, next_of = np.zeros(len(head), np.int64), np.full(len(head), -1, np.int64)
+    # For each core and shared port when it is free, and who has it last.
+    ports = np.zeros((len(array), _PORT_COUNT, 2), np.int64)
     held_by, settled = np.full(len(head), -1, np.int64), np.zeros(len(head), np.bool_)
     for _ in range(len(order)):
         chosen, best, i = -1, -1, -1
@@ -310,6 +314,9 @@ def _run(
                     if tiled and work[form[h], _CELLS] != 0:
                         squares = array[q // queues_per_core]
                         time = max(time, _array_free(work[form[h], _CELLS], squares)[0])
+                    for p in range(_PORT_COUNT):
+                        if work[form[h], _PORTS] >> p & 1:
+                            time = max(time, ports[q // queues_per_core, p, 0])
                     if next_of[q] < 0 or time < next_time[q]:
                         next_of[q], next_time[q] = h, time
             h = next_of[q]
@@ -320,6 +327,9 @@ def _run(
         settled[chosen], next_of[chosen] = False, -1
         if best > ready[i] or (free[chosen] == best and previous[chosen] >= 0):
             cause[i], waited_for[i] = QUEUE, previous[chosen]
+        for p in range(_PORT_COUNT):
+            if costs[_PORTS] >> p & 1 and ports[core, p, 0] == best > max(ready[i], free[chosen]):
+                cause[i], waited_for[i] = PORT, ports[core, p, 1]
         taken, extra = costs[_ISSUE], 0
         if costs[_TABLE] > 0 and costs[_TABLE] != loaded[chosen]:
             loaded[chosen], extra = costs[_TABLE], table_load
@@ -337,6 +347,11 @@ def _run(
                 if costs[_CELLS] >> c & 1:
                     array[core, c, 0], array[core, c, 1] = issues[i], i
             free[chosen] = min(issues[i], best + dispatch)
+        if costs[_PORTS] != 0:
+            for p in range(_PORT_COUNT):
+                if costs[_PORTS] >> p & 1:
+                    ports[core, p, 0], ports[core, p, 1] = issues[i], i
+            settled[core * queues_per_core : (core + 1) * queues_per_core] = False
         if costs[_PARTITIONS] > 0:
             behind[i] = _move_data(i, best, costs, partition[i], core, served, rates, data)
             ends[i] = data[1][i] + costs[_LATENCY]

@@ -32,6 +32,7 @@ ABLATIONS = (
     "activation_table",
     "tensor_limit",
     "semaphore",
+    "shared_ports",
     "dma_engine_step",
     "hbm_share",
 )
@@ -109,6 +110,7 @@ def chip_without(chip: Chip, ablate: frozenset[str]) -> Chip:
         scalar_overhead_cycles=kept("engine_overhead", chip.scalar_overhead_cycles),
         scalar_latency_cycles=kept("engine_overhead", chip.scalar_latency_cycles),
         tensor_limit_window_ps=kept("tensor_limit", chip.tensor_limit_window_ps),
+        shared_ports=kept("shared_ports", chip.shared_ports),
         semaphore_ps=kept("semaphore", chip.semaphore_ps),
         dma_engine_step_ps=kept("dma_engine_step", chip.dma_engine_step_ps),
         activation_table_load_ps=kept("activation_table", chip.activation_table_load_ps),

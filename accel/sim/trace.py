@@ -16,7 +16,7 @@ from accel.sim.geometry import Flags, Ints, Shorts
 from accel.sim.queues import QUEUES_PER_CORE, Queue
 from accel.sim.schedule import WAITS, Schedule
 
-_PLACES = ("queue", "order")  # causes that let go when an instruction is issued
+_PLACES = ("queue", "order", "port")  # causes that let go when an instruction is issued
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -110,8 +110,9 @@ def check_times(simulation: Simulation, chip: Chip) -> None:
             assert times.moving[before] <= times.moved[after]
             assert times.moved[after] - times.moved[before] <= times.work[after]
         else:
-            ready = times.issued if why in ("queue", "order") else times.end
-            signalled = why not in ("queue", "order") and engines[before]
+            placed = why in ("queue", "order", "port")
+            ready = times.issued if placed else times.end
+            signalled = not placed and engines[before]
             assert ready[before] + signalled * chip.semaphore_ps == times.start[after]
 
 

@@ -51,8 +51,8 @@ def test_nothing_starts_before_its_queue_is_free_or_what_it_waits_for_has_ended(
         assert (times.start[mine][1:] >= times.issued[mine][:-1]).all()
     for i in np.flatnonzero(times.waited_for >= 0):
         other, why = times.waited_for[i], WAITS[times.cause[i]]
-        released = {"queue": times.issued}.get(why, times.end)[other]
-        if why != "queue" and trace.queue[other] % QUEUES_PER_CORE < FIRST_DMA_QUEUE:
+        released = {"queue": times.issued, "port": times.issued}.get(why, times.end)[other]
+        if why not in ("queue", "port") and trace.queue[other] % QUEUES_PER_CORE < FIRST_DMA_QUEUE:
             released += TRN2.semaphore_ps
         assert released <= times.end[i]
         assert released == times.start[i]
@@ -266,7 +266,7 @@ def test_leaving_an_effect_out_never_makes_a_tiled_matmul_slower(effect):
     without = simulate(program, TRN2, ablate=frozenset({effect})).metrics.latency_ps
 
     assert without <= whole
-    unused = {"capacity", "activation_table", "tensor_limit", "hbm_share"}
+    unused = {"capacity", "activation_table", "tensor_limit", "hbm_share", "shared_ports"}
     assert (without < whole) == (effect not in unused)
 
 
@@ -356,3 +356,35 @@ def test_the_vector_engine_starts_before_the_result_of_the_last_instruction_is_t
 
     assert np.diff(times.start).tolist() == [round(572e6 / 960)] * 2
     assert (times.end - times.start).tolist() == [round(656e6 / 960)] * 3
+
+
+def _side_by_side(memory: Memory, first: Engine, second: Engine, target: str) -> Program:
+    """Two engines that could work at the same time, each on a tile of its own in `memory`."""
+    s = Stream(target)
+    for engine in (first, second):
+        tile, out = s.tile((128, 512), memory=memory), s.tile((128, 512))
+        s.copy(out, tile, engine=engine)
+    return s.build()
+
+
+@pytest.mark.parametrize(
+    ("memory", "first", "second", "apart"),
+    [
+        (Memory.SBUF, Engine.VECTOR, Engine.GPSIMD, True),
+        (Memory.SBUF, Engine.VECTOR, Engine.SCALAR, False),
+        (Memory.PSUM, Engine.VECTOR, Engine.SCALAR, True),
+        (Memory.SBUF, Engine.SCALAR, Engine.GPSIMD, False),
+    ],
+)
+def test_engines_of_trn1_take_turns_at_a_port_they_share(memory, first, second, apart):
+    trace = simulate(_side_by_side(memory, first, second, "gen2"), TRN1).trace
+    times = trace.times
+
+    if not apart:
+        assert times.start.tolist() == [0, 0]
+        return
+    assert times.start.tolist() == [0, times.issued[0]]
+    assert (WAITS[times.cause[1]], times.waited_for[1]) == ("port", 0)
+    for chip in (TRN2, dataclasses.replace(TRN1, shared_ports=0)):
+        program = _side_by_side(memory, first, second, chip.nc_version)
+        assert simulate(program, chip).trace.times.start.tolist() == [0, 0]

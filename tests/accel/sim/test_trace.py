@@ -197,5 +197,5 @@ def test_a_critical_path_follows_what_each_step_waited_for():
         before = int(path.instructions[n - 1])
         wanted = trace.times.behind if path.by_data[n] else trace.times.waited_for
         assert wanted[at] == before
-        placed = WAITS[trace.times.cause[at]] in ("queue", "order")
+        placed = WAITS[trace.times.cause[at]] in ("queue", "order", "port")
         assert not (path.by_data[n - 1] and placed and not path.by_data[n])
