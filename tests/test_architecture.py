@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from accel.sim.version import _PARTS
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(p for package in ("perfgate", "accel") for p in (ROOT / package).rglob("*.py"))
 
@@ -80,3 +82,19 @@ def test_imports_point_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=module_name)
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_the_model_version_knows_every_module_that_times_depend_on() -> None:
+    """What `accel.sim` and `accel.isa` import, to the last module, but what only words errors."""
+    wanted = {path for folder in ("sim", "isa") for path in (ROOT / "accel" / folder).glob("*.py")}
+    queue = list(wanted)
+    while queue:
+        for name in imported_modules(queue.pop()):
+            path = ROOT / (name.replace(".", "/") + ".py")
+            if name.startswith("accel.") and path.exists() and path not in wanted:
+                wanted.add(path)
+                queue.append(path)
+    package = ROOT / "accel"
+    known = {path for pattern in _PARTS for path in package.glob(pattern)}
+
+    assert wanted - known == {package / "errors.py"}

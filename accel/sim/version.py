@@ -13,7 +13,7 @@ from accel.chip import Chip
 from accel.program import Program
 
 _PACKAGE = Path(__file__).parent.parent
-_PARTS = ("chip.py", "dtypes.py", "program.py", "isa/*.py", "sim/*.py")
+_PARTS = ("chip.py", "instances.py", "dtypes.py", "program.py", "isa/*.py", "sim/*.py")
 
 
 def _digest() -> str:
